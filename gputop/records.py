@@ -1,0 +1,542 @@
+"""The record types: the one schema that gputop's parts speak, on the wire, on pipes, in the timeline and in files.
+
+Times are Unix epoch nanoseconds; units stand in the names; what is unknown is absent (None), never zero.
+A reader ignores fields and types that it does not know and refuses only a higher major schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import msgspec
+
+SCHEMA = 1
+"""Major version of the schema; fields and types are only ever added within one."""
+
+
+class Record(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag_field="type"):
+    """Base of every record: `t` is when what it describes began."""
+
+    t: int
+
+
+class Run(Record, tag="run"):
+    """One training process (a rank). A later one with the same run_id supersedes it field by field."""
+
+    run_id: str
+    pid: int
+    host: str
+    schema: int = 0
+    offset_ns: int | None = None
+    start_ns: int | None = None
+    gputop_version: str | None = None
+    script: str | None = None
+    argv: list[str] | None = None
+    user: str | None = None
+    python: str | None = None
+    framework: str | None = None
+    framework_version: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    device: str | None = None
+    gpu_uuid: str | None = None
+    gpu_pci: str | None = None
+    gpu_name: str | None = None
+    gpu_visible: int | None = None
+    cores_allowed: int | None = None
+    cores: int | None = None
+    tracer_attached: bool | None = None
+    label: str | None = None
+    hooks: list[str] | None = None
+    simulated: bool | None = None
+
+
+class Alive(Record, tag="alive"):
+    """Once a second from the publisher, steps or no steps."""
+
+    run_id: str
+    steps: int
+    open_phase: str | None = None
+    open_since_ns: int | None = None
+    dropped: int | None = None
+    stack: list[str] | None = None
+
+
+class Loader(Record, tag="loader"):
+    """A data loader's configuration and its workers of the moment."""
+
+    run_id: str
+    loader_id: int
+    num_workers: int | None = None
+    prefetch_factor: int | None = None
+    pin_memory: bool | None = None
+    persistent_workers: bool | None = None
+    in_order: bool | None = None
+    batch_size: int | None = None
+    drop_last: bool | None = None
+    start_method: str | None = None
+    worker_pids: list[int] | None = None
+    dataset: str | None = None
+    dataset_path_fs: str | None = None
+    batches: int | None = None
+
+
+class Model(Record, tag="model"):
+    """What the optimizer trains: where its parameters are and what they are made of."""
+
+    run_id: str
+    name: str | None = None
+    param_count: int | None = None
+    param_bytes: int | None = None
+    devices: dict[str, int] | None = None
+    dtypes: dict[str, int] | None = None
+    on_cpu: list[str] | None = None
+    autocast: bool | None = None
+    compiled: bool | None = None
+    matmul_tf32: bool | None = None
+    optimizer: str | None = None
+    optimizer_fused: bool | None = None
+    param_tensors: int | None = None
+
+
+class SyncSite(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """Where a step read a device value back: at most five a step, the costliest first."""
+
+    site: str
+    call: str
+    count: int
+    ns: int
+    source: str | None = None
+
+
+class Step(Record, tag="step"):
+    """One pass of a loop, from a request for a batch to the next. Phases are exclusive host times; the rest is `other`."""
+
+    run_id: str
+    n: int
+    dur_ns: int
+    phases_ns: dict[str, int]
+    gpu_ns: dict[str, int] | None = None
+    gpu_idle_ns: dict[str, int] | None = None
+    queue_empty: float | None = None
+    samples: int | None = None
+    batches: int | None = None
+    kind: str | None = None
+    had_backward: bool | None = None
+    partial: bool | None = None
+    optimizer_step: bool | None = None
+    loader_id: int | None = None
+    epoch: int | None = None
+    first_of_epoch: bool | None = None
+    ready_batches: int | None = None
+    late_ready: int | None = None
+    sync_count: int | None = None
+    sync_ns: int | None = None
+    sync_sites: list[SyncSite] | None = None
+    h2d_bytes: int | None = None
+    h2d_pageable_bytes: int | None = None
+    d2h_bytes: int | None = None
+    mem_allocated_bytes: int | None = None
+    mem_reserved_bytes: int | None = None
+    alloc_retries: int | None = None
+    shapes: int | None = None
+    host_cpu_ns: int | None = None
+
+
+class Fold(Record, tag="fold"):
+    """Steps that a full ring gave up, summed over one second: what a late viewer still learns of them."""
+
+    run_id: str
+    steps: int
+    dur_ns: int
+    phases_ns: dict[str, int]
+    min_ns: int | None = None
+    max_ns: int | None = None
+    samples: int | None = None
+    kind: str | None = None
+
+
+class SiteSample(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """A line of the loop's own code and how often it was found running."""
+
+    phase: str
+    site: str
+    samples: int
+    cpu_ns: int | None = None
+
+
+class Site(Record, tag="site"):
+    """Once a second: where the loop's own time goes, by stack samples of the training thread."""
+
+    run_id: str
+    sites: list[SiteSample]
+
+
+class Profile(Record, tag="profile"):
+    """The answer to a profiling request."""
+
+    run_id: str
+    steps: int
+    top_ops: list[dict[str, Any]] | None = None
+    top_kernels: list[dict[str, Any]] | None = None
+    kernel_count: int | None = None
+    mean_kernel_ns: int | None = None
+    gpu_busy_pct: float | None = None
+    copies: dict[str, Any] | None = None
+    syncs: int | None = None
+
+
+class GpuProcess(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """A process on a GPU, as the driver lists it."""
+
+    pid: int
+    mem_bytes: int | None = None
+    sm_pct: float | None = None
+    name: str | None = None
+    user: str | None = None
+    cmdline: str | None = None
+
+
+class Gpu(Record, tag="gpu"):
+    """One sample of one device. `unsupported` and `failed` name the fields that are absent for those reasons."""
+
+    host: str
+    gpu_uuid: str
+    gpu_index: int | None = None
+    gpu_pci: str | None = None
+    name: str | None = None
+    util_pct: float | None = None
+    mem_util_pct: float | None = None
+    mem_used_bytes: int | None = None
+    mem_total_bytes: int | None = None
+    mem_reserved_bytes: int | None = None
+    mem_shared: bool | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    power_limit_default_w: float | None = None
+    temp_c: float | None = None
+    temp_slowdown_c: float | None = None
+    sm_clock_mhz: int | None = None
+    sm_clock_max_mhz: int | None = None
+    throttle: list[str] | None = None
+    throttled_ns: dict[str, int] | None = None
+    pcie_gen: int | None = None
+    pcie_gen_max: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    pcie_rx_bytes_s: float | None = None
+    pcie_tx_bytes_s: float | None = None
+    sm_active_pct: float | None = None
+    sm_occupancy_pct: float | None = None
+    tensor_active_pct: float | None = None
+    dram_active_pct: float | None = None
+    enc_pct: float | None = None
+    dec_pct: float | None = None
+    energy_j: float | None = None
+    processes: list[GpuProcess] | None = None
+    mig: list[dict[str, Any]] | None = None
+    lost: bool | None = None
+    unsupported: list[str] | None = None
+    failed: list[str] | None = None
+    simulated: bool | None = None
+
+
+class Burst(Record, tag="burst"):
+    """The driver's own fine-grained utilization samples since the last poll; `dt_ns` are offsets from `t`."""
+
+    host: str
+    gpu_uuid: str
+    dt_ns: list[int]
+    util_pct: list[float]
+
+
+class Host(Record, tag="host"):
+    """One sample of the machine. `cpu_pct` counts all cores as 100."""
+
+    host: str
+    cpu_pct: float | None = None
+    user_pct: float | None = None
+    system_pct: float | None = None
+    iowait_pct: float | None = None
+    steal_pct: float | None = None
+    per_core_pct: list[float] | None = None
+    cores: int | None = None
+    load1: float | None = None
+    mem_used_bytes: int | None = None
+    mem_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    swap_in_bytes_s: float | None = None
+    disk_read_bytes_s: float | None = None
+    disk_write_bytes_s: float | None = None
+    disk_busy_pct: float | None = None
+    disk_await_ns: int | None = None
+    net_recv_bytes_s: float | None = None
+    net_sent_bytes_s: float | None = None
+    cpu_quota_cores: float | None = None
+    throttled_ns: int | None = None
+    psi_cpu_pct: float | None = None
+    psi_io_pct: float | None = None
+    psi_mem_pct: float | None = None
+    shm_used_bytes: int | None = None
+    shm_total_bytes: int | None = None
+    unsupported: list[str] | None = None
+    failed: list[str] | None = None
+
+
+class Worker(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """A loader worker of a training process, seen from outside."""
+
+    pid: int
+    cpu_pct: float | None = None
+    system_pct: float | None = None
+    threads: int | None = None
+    state: str | None = None
+    read_bytes_s: float | None = None
+    rss_bytes: int | None = None
+
+
+class Process(Record, tag="process"):
+    """One sample of a process. `cpu_pct` counts one core as 100."""
+
+    host: str
+    pid: int
+    run_id: str | None = None
+    name: str | None = None
+    cmdline: str | None = None
+    user: str | None = None
+    cpu_pct: float | None = None
+    main_thread_cpu_pct: float | None = None
+    threads: int | None = None
+    rss_bytes: int | None = None
+    state: str | None = None
+    read_bytes_s: float | None = None
+    rchar_bytes_s: float | None = None
+    stack: list[str] | None = None
+    workers: list[Worker] | None = None
+
+
+class Sampler(Record, tag="sampler"):
+    """How a sampler fares: "ok", "slow", "silent", "restarted" or "absent", and why."""
+
+    host: str
+    backend: str
+    state: str
+    silent_ns: int | None = None
+    call: str | None = None
+    self_ns: int | None = None
+    why: str | None = None
+
+
+class Event(Record, tag="event"):
+    """Something that happened at a moment: see EVENT_KINDS."""
+
+    KINDS: ClassVar[tuple[str, ...]] = (
+        "epoch", "eval", "checkpoint", "marker", "recompile", "gc", "alloc_retry", "oom", "error", "exit",
+        "lost_process", "worker_start", "worker_exit", "clock", "gap",
+    )  # fmt: skip
+
+    kind: str
+    run_id: str | None = None
+    label: str | None = None
+    dur_ns: int | None = None
+
+
+class Request(Record, tag="request"):
+    """Viewer to publisher: "hello", "backfill", "profile" or "mark"."""
+
+    kind: str
+    run_id: str | None = None
+    viewer: str | None = None
+    from_seq: int | None = None
+    limit: int | None = None
+    steps: int | None = None
+    text: str | None = None
+
+
+class Reply(Record, tag="reply"):
+    """Publisher to one viewer. For "hello": the run's seq range still held; for "backfill": the seq it ends before."""
+
+    kind: str
+    ok: bool
+    run_id: str | None = None
+    from_seq: int | None = None
+    next_seq: int | None = None
+    why: str | None = None
+
+
+class Evidence(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """One signal for or against a cause. `value` and `threshold` are in `unit`; None is not known."""
+
+    signal: str
+    value: float | str | None = None
+    unit: str | None = None
+    threshold: float | None = None
+    supports: bool = True
+    source: str | None = None
+    window_s: float | None = None
+
+
+class Advice(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What to do, why, and the code where there is some."""
+
+    do: str
+    why: str | None = None
+    code: str | None = None
+
+
+class RunnerUp(msgspec.Struct, kw_only=True, frozen=True):
+    """The cause that came second and the share it explains."""
+
+    cause: str
+    share_pct: float | None = None
+
+
+class Verdict(Record, tag="verdict"):
+    """What gputop concluded: what holds the run back, how we know, what to change, what it would gain."""
+
+    run_id: str
+    cause: str
+    family: str
+    headline: str
+    confidence: float
+    share_pct: float | None = None
+    speedup_limit: float | None = None
+    evidence: list[Evidence] = []
+    advice: list[Advice] = []
+    runner_up: RunnerUp | None = None
+    since_ns: int | None = None
+    clock: str | None = None
+    tentative: bool | None = None
+    simulated: bool | None = None
+    notices: list[str] = []
+
+
+AnyRecord = (
+    Run | Alive | Loader | Model | Step | Fold | Site | Profile | Gpu | Burst | Host | Process | Sampler | Event
+    | Request | Reply | Verdict
+)  # fmt: skip
+"""Every record type, as a union for decoding."""
+
+TYPES: dict[str, type[Record]] = {
+    str(cls.__struct_config__.tag): cls
+    for cls in (
+        Run, Alive, Loader, Model, Step, Fold, Site, Profile, Gpu, Burst, Host, Process, Sampler, Event, Request,
+        Reply, Verdict,
+    )
+}  # fmt: skip
+"""Record types by their tag."""
+
+
+class Undecodable(ValueError):  # noqa: N818
+    """Bytes that are no record: `unknown` when they are a record of a type that this version does not know."""
+
+    def __init__(self, why: str, *, unknown: bool = False) -> None:
+        super().__init__(why)
+        self.unknown = unknown
+
+
+class _Head(msgspec.Struct):
+    type: str
+
+
+_msgpack_encoder = msgspec.msgpack.Encoder()
+_msgpack_one = msgspec.msgpack.Decoder(AnyRecord)
+_msgpack_many = msgspec.msgpack.Decoder(list[AnyRecord])
+_msgpack_raw = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_msgpack_head = msgspec.msgpack.Decoder(_Head)
+_json_encoder = msgspec.json.Encoder()
+_json_one = msgspec.json.Decoder(AnyRecord)
+_json_head = msgspec.json.Decoder(_Head)
+
+
+def pack(record: Record) -> bytes:
+    """One record as msgpack."""
+    return _msgpack_encoder.encode(record)
+
+
+def pack_many(records: Iterable[Record]) -> bytes:
+    """A msgpack array of records."""
+    return _msgpack_encoder.encode(list(records))
+
+
+def unpack(data: bytes | msgspec.Raw) -> AnyRecord:
+    """One record from msgpack. Raises Undecodable."""
+    try:
+        return _msgpack_one.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise _explain(error, _msgpack_head, data) from None
+
+
+def unpack_many(data: bytes | msgspec.Raw) -> tuple[list[AnyRecord], list[Undecodable]]:
+    """The records of a msgpack array, and why the others could not be read (unknown types are no faults).
+
+    One bad record costs only itself. Bytes that are no array at all give one fault and no record.
+    """
+    try:
+        return _msgpack_many.decode(data), []
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        pass
+    try:
+        raws = _msgpack_raw.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        return [], [Undecodable(str(error))]
+    records: list[AnyRecord] = []
+    faults: list[Undecodable] = []
+    for raw in raws:
+        try:
+            records.append(unpack(raw))
+        except Undecodable as fault:
+            faults.append(fault)
+    return records, faults
+
+
+def to_json(record: Record) -> bytes:
+    """One record as a line of JSON, without the newline."""
+    return _json_encoder.encode(record)
+
+
+def from_json(line: bytes | str) -> AnyRecord:
+    """One record from a line of JSON. Raises Undecodable."""
+    try:
+        return _json_one.decode(line)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise _explain(error, _json_head, line) from None
+
+
+def _explain(error: Exception, head: Any, data: Any) -> Undecodable:
+    try:
+        tag = head.decode(data).type
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return Undecodable(str(error))
+    if tag not in TYPES:
+        return Undecodable(f"record type {tag!r} is not known to this version", unknown=True)
+    return Undecodable(f"{tag}: {error}")
+
+
+def supersede(old: Run, new: Run) -> Run:
+    """The run as known after `new`: its fields win where they are present."""
+    changes = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not None}
+    return msgspec.structs.replace(old, **changes)
+
+
+def clean(text: str, limit: int = 200) -> str:
+    """Text from outside, safe for a terminal: control characters shown as `\\x1b`, at most `limit` characters."""
+    out = "".join(_visible(text[: limit + 1]))
+    return out if len(out) <= limit else out[: limit - 1] + "…"
+
+
+def _visible(text: str) -> Iterator[str]:
+    for char in text:
+        code = ord(char)
+        if code < 32 or 127 <= code < 160:
+            yield f"\\x{code:02x}"
+        elif 0xD800 <= code <= 0xDFFF or code in _INVISIBLE:
+            yield "?"
+        else:
+            yield char
+
+
+_INVISIBLE = frozenset([*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
+"""Zero-width characters and those that turn the writing direction: they can hide or reorder what is shown."""

@@ -1,0 +1,100 @@
+"""The view: one immutable picture of everything watched, at one moment. The screen, `once` and `report` draw from it alone.
+
+All histories share one time axis: column `k` covers [k * column_ns, (k + 1) * column_ns) of epoch time; a history is a
+tuple whose last entry is column `last_column`; None stands where nothing was measured.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.records import Alive, Event, Gpu, Host, Loader, Model, Process, Run, Sampler, Verdict
+
+History = tuple[float | None, ...]
+"""One value a column of the shared axis, oldest first."""
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A bucket of the ledger: its share of wall time (all buckets sum to 100) and its mean per step."""
+
+    phase: str
+    pct: float
+    ms: float
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A stretch of the run under one verdict."""
+
+    from_ns: int
+    to_ns: int
+    cause: str
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """One training run as shown. Times in ms are of train steps of the window; `state` is one of "starting" (no step yet),
+    "training", "stalled" (no step for long), "ended" (it said goodbye) and "lost" (the process vanished without a word)."""
+
+    run: Run
+    state: str
+    verdict: Verdict
+    steps_total: int = 0
+    step_ms: dict[str, float] | None = None
+    steps_per_s: float | None = None
+    samples_per_s: float | None = None
+    ledger: tuple[Share, ...] = ()
+    outside_ns: int | None = None
+    loader: Loader | None = None
+    model: Model | None = None
+    process: Process | None = None
+    alive: Alive | None = None
+    gpu_uuid: str | None = None
+    gpu_match: str | None = None
+    clock: str | None = None
+    gaps: int = 0
+    dropped: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    step_history: History = ()
+    step_max_history: History = ()
+    cause_history: tuple[str | None, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    phase_history: dict[str, History] = {}
+
+
+class GpuView(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU as shown: its latest sample, that sample's age, and its histories (percent)."""
+
+    gpu: Gpu
+    age_ns: int
+    util_history: History = ()
+    util_max_history: History = ()
+    mem_history: History = ()
+    burst_note: str | None = None
+
+
+class HostView(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine as shown."""
+
+    host: Host
+    age_ns: int
+    cpu_history: History = ()
+    iowait_history: History = ()
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything watched, at `now_ns`. `waiting` says in words what is awaited when there is no run to show."""
+
+    now_ns: int
+    source: str
+    hostname: str
+    column_ns: int
+    last_column: int
+    started_ns: int
+    simulated: bool = False
+    runs: tuple[RunView, ...] = ()
+    gpus: tuple[GpuView, ...] = ()
+    host: HostView | None = None
+    samplers: tuple[Sampler, ...] = ()
+    events: tuple[Event, ...] = ()
+    warnings: tuple[str, ...] = ()
+    waiting: str | None = None

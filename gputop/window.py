@@ -1,0 +1,48 @@
+"""A window: everything known of one run over its last seconds, cut out of the timeline. Diagnosis reads nothing else."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.records import Alive, Burst, Event, Gpu, Host, Loader, Model, Process, Run, Sampler, Site, Step
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True):
+    """Another rank of the same job and its steps of the window."""
+
+    run: Run
+    steps: tuple[Step, ...]
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """One run's records between `from_ns` and `to_ns` (epoch ns), each series in time order.
+
+    `steps` holds finished steps of every loop (training, evaluation) except `partial` ones; `kind` is as decided by the
+    timeline. `gpu` and `bursts` are those of the run's own device, matched as `gpu_match` says ("uuid", "pci", "pid",
+    "only": the machine has one GPU; None: no device could be matched). `gpus_present` counts the machine's GPUs (None:
+    no sampler has said). `all_gpus` is the latest sample of every device.
+    """
+
+    run: Run
+    from_ns: int
+    to_ns: int
+    steps: tuple[Step, ...] = ()
+    first_t: int | None = None
+    total_steps: int = 0
+    last_step_end_ns: int | None = None
+    loaders: dict[int, Loader] = {}
+    model: Model | None = None
+    alive: Alive | None = None
+    gpu: tuple[Gpu, ...] = ()
+    gpu_match: str | None = None
+    gpus_present: int | None = None
+    all_gpus: tuple[Gpu, ...] = ()
+    bursts: tuple[Burst, ...] = ()
+    host: tuple[Host, ...] = ()
+    process: tuple[Process, ...] = ()
+    others: tuple[Process, ...] = ()
+    sites: tuple[Site, ...] = ()
+    events: tuple[Event, ...] = ()
+    samplers: tuple[Sampler, ...] = ()
+    peers: tuple[Peer, ...] = ()
+    ended: bool = False
