@@ -21,7 +21,7 @@ class Record(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag_
     t: int
 
 
-class Run(Record, tag="run"):
+class Run(Record, tag="run", frozen=True, kw_only=True):
     """One training process (a rank). A later one with the same run_id supersedes it field by field."""
 
     run_id: str
@@ -53,7 +53,7 @@ class Run(Record, tag="run"):
     simulated: bool | None = None
 
 
-class Alive(Record, tag="alive"):
+class Alive(Record, tag="alive", frozen=True, kw_only=True):
     """Once a second from the publisher, steps or no steps."""
 
     run_id: str
@@ -64,7 +64,7 @@ class Alive(Record, tag="alive"):
     stack: list[str] | None = None
 
 
-class Loader(Record, tag="loader"):
+class Loader(Record, tag="loader", frozen=True, kw_only=True):
     """A data loader's configuration and its workers of the moment."""
 
     run_id: str
@@ -83,7 +83,7 @@ class Loader(Record, tag="loader"):
     batches: int | None = None
 
 
-class Model(Record, tag="model"):
+class Model(Record, tag="model", frozen=True, kw_only=True):
     """What the optimizer trains: where its parameters are and what they are made of."""
 
     run_id: str
@@ -111,8 +111,8 @@ class SyncSite(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     source: str | None = None
 
 
-class Step(Record, tag="step"):
-    """One pass of a loop, from a request for a batch to the next. Phases are exclusive host times; the rest is `other`."""
+class Step(Record, tag="step", frozen=True, kw_only=True):
+    """One pass of a loop, from a request for a batch to the next. Phases are exclusive host times, the rest `other`."""
 
     run_id: str
     n: int
@@ -145,7 +145,7 @@ class Step(Record, tag="step"):
     host_cpu_ns: int | None = None
 
 
-class Fold(Record, tag="fold"):
+class Fold(Record, tag="fold", frozen=True, kw_only=True):
     """Steps that a full ring gave up, summed over one second: what a late viewer still learns of them."""
 
     run_id: str
@@ -167,14 +167,14 @@ class SiteSample(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     cpu_ns: int | None = None
 
 
-class Site(Record, tag="site"):
+class Site(Record, tag="site", frozen=True, kw_only=True):
     """Once a second: where the loop's own time goes, by stack samples of the training thread."""
 
     run_id: str
     sites: list[SiteSample]
 
 
-class Profile(Record, tag="profile"):
+class Profile(Record, tag="profile", frozen=True, kw_only=True):
     """The answer to a profiling request."""
 
     run_id: str
@@ -199,7 +199,7 @@ class GpuProcess(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     cmdline: str | None = None
 
 
-class Gpu(Record, tag="gpu"):
+class Gpu(Record, tag="gpu", frozen=True, kw_only=True):
     """One sample of one device. `unsupported` and `failed` name the fields that are absent for those reasons."""
 
     host: str
@@ -243,7 +243,7 @@ class Gpu(Record, tag="gpu"):
     simulated: bool | None = None
 
 
-class Burst(Record, tag="burst"):
+class Burst(Record, tag="burst", frozen=True, kw_only=True):
     """The driver's own fine-grained utilization samples since the last poll; `dt_ns` are offsets from `t`."""
 
     host: str
@@ -252,7 +252,7 @@ class Burst(Record, tag="burst"):
     util_pct: list[float]
 
 
-class Host(Record, tag="host"):
+class Host(Record, tag="host", frozen=True, kw_only=True):
     """One sample of the machine. `cpu_pct` counts all cores as 100."""
 
     host: str
@@ -297,7 +297,7 @@ class Worker(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     rss_bytes: int | None = None
 
 
-class Process(Record, tag="process"):
+class Process(Record, tag="process", frozen=True, kw_only=True):
     """One sample of a process. `cpu_pct` counts one core as 100."""
 
     host: str
@@ -317,7 +317,7 @@ class Process(Record, tag="process"):
     workers: list[Worker] | None = None
 
 
-class Sampler(Record, tag="sampler"):
+class Sampler(Record, tag="sampler", frozen=True, kw_only=True):
     """How a sampler fares: "ok", "slow", "silent", "restarted" or "absent", and why."""
 
     host: str
@@ -329,7 +329,7 @@ class Sampler(Record, tag="sampler"):
     why: str | None = None
 
 
-class Event(Record, tag="event"):
+class Event(Record, tag="event", frozen=True, kw_only=True):
     """Something that happened at a moment: see EVENT_KINDS."""
 
     KINDS: ClassVar[tuple[str, ...]] = (
@@ -343,7 +343,7 @@ class Event(Record, tag="event"):
     dur_ns: int | None = None
 
 
-class Request(Record, tag="request"):
+class Request(Record, tag="request", frozen=True, kw_only=True):
     """Viewer to publisher: "hello", "backfill", "profile" or "mark"."""
 
     kind: str
@@ -355,7 +355,7 @@ class Request(Record, tag="request"):
     text: str | None = None
 
 
-class Reply(Record, tag="reply"):
+class Reply(Record, tag="reply", frozen=True, kw_only=True):
     """Publisher to one viewer. For "hello": the run's seq range still held; for "backfill": the seq it ends before."""
 
     kind: str
@@ -393,7 +393,7 @@ class RunnerUp(msgspec.Struct, kw_only=True, frozen=True):
     share_pct: float | None = None
 
 
-class Verdict(Record, tag="verdict"):
+class Verdict(Record, tag="verdict", frozen=True, kw_only=True):
     """What gputop concluded: what holds the run back, how we know, what to change, what it would gain."""
 
     run_id: str
@@ -501,8 +501,22 @@ def from_json(line: bytes | str) -> AnyRecord:
     """One record from a line of JSON. Raises Undecodable."""
     try:
         return _json_one.decode(line)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise _explain(error, _json_head, line) from None
+    except msgspec.ValidationError as error:
+        try:
+            return msgspec.convert(_whole(msgspec.json.decode(line)), AnyRecord)
+        except (msgspec.MsgspecError, RecursionError):
+            raise _explain(error, _json_head, line) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Undecodable(str(error)) from None
+
+
+def _whole(value: Any) -> Any:
+    """The value with whole floats as ints: pandas and jq write 5.0 where an integer was meant."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    return [_whole(one) for one in value] if isinstance(value, list) else value
 
 
 def _explain(error: Exception, head: Any, data: Any) -> Undecodable:

@@ -1,4 +1,4 @@
-"""The view: one immutable picture of everything watched, at one moment. The screen, `once` and `report` draw from it alone.
+"""The view: one immutable picture of everything watched, at one moment. All output is drawn from it alone.
 
 All histories share one time axis: column `k` covers [k * column_ns, (k + 1) * column_ns) of epoch time; a history is a
 tuple whose last entry is column `last_column`; None stands where nothing was measured.
@@ -31,8 +31,11 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """One training run as shown. Times in ms are of train steps of the window; `state` is one of "starting" (no step yet),
-    "training", "stalled" (no step for long), "ended" (it said goodbye) and "lost" (the process vanished without a word)."""
+    """One training run as shown. Times in ms are of the window's train steps.
+
+    `state` is "starting" (no step yet), "training", "stalled" (no step for long), "ended" (it said goodbye) or "lost"
+    (the process vanished without a word).
+    """
 
     run: Run
     state: str
