@@ -503,7 +503,8 @@ def from_json(line: bytes | str) -> AnyRecord:
         return _json_one.decode(line)
     except msgspec.ValidationError as error:
         try:
-            return msgspec.convert(_whole(msgspec.json.decode(line)), AnyRecord)
+            record: AnyRecord = msgspec.convert(_whole(msgspec.json.decode(line)), AnyRecord)
+            return record
         except (msgspec.MsgspecError, RecursionError):
             raise _explain(error, _json_head, line) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

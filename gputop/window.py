@@ -1,4 +1,4 @@
-"""A window: all that is known of one run over its last seconds, cut out of the timeline. Diagnosis reads nothing else."""
+"""A window: all that is known of one run over its last seconds. Diagnosis reads nothing else."""
 
 from __future__ import annotations
 

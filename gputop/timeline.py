@@ -1,0 +1,439 @@
+"""The timeline: a bounded memory of everything watched. Recent records stay exact, older ones become columns.
+
+Records may come up to some seconds out of order. Nothing here reads a clock: `now_ns` is handed in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from gputop.records import (
+    Alive,
+    Burst,
+    Event,
+    Fold,
+    Gpu,
+    Host,
+    Loader,
+    Model,
+    Process,
+    Profile,
+    Record,
+    Run,
+    Sampler,
+    Site,
+    Step,
+    Verdict,
+    supersede,
+)
+from gputop.tiers import Columns, Sketch
+from gputop.window import Peer, Window
+
+S = 1_000_000_000
+
+R = TypeVar("R", bound=Record)
+
+EXACT_NS = 120 * S
+"""Exact records are kept this long; older ones live on in columns."""
+
+EXACT_STEPS = 4096
+"""Exact steps kept for a rank, however fast it runs."""
+
+EXACT_STEPS_ALL = 50_000
+"""Exact steps kept for all ranks together: about 32 MB at some 650 bytes a step."""
+
+MIN_STEPS = 64
+"""Exact steps kept for a rank however many ranks there are: enough to judge it."""
+
+WINDOW_NS = 10 * S
+WINDOW_STEPS = 20
+"""A window is the last WINDOW_NS or WINDOW_STEPS steps, whichever reaches further back ..."""
+
+WINDOW_MAX_STEPS = 500
+WINDOW_MIN_STEPS = 5
+"""... but no more than EXACT_NS or WINDOW_MAX_STEPS, unless that left fewer than WINDOW_MIN_STEPS."""
+
+COLUMNS = 1800
+MINUTES = 2880
+"""Columns kept on the fine axis (an hour of 2 s) and on the minute axis (two days)."""
+
+EVENTS = 512
+RUNS = 2048
+"""Runs remembered; beyond it the ones that ended longest ago are forgotten."""
+
+
+class RunTrack:
+    """All that is held of one run."""
+
+    def __init__(self, run: Run, column_ns: int) -> None:
+        self.run = run
+        self.loaders: dict[int, Loader] = {}
+        self.model: Model | None = None
+        self.alive: Alive | None = None
+        self.profile: Profile | None = None
+        self.steps: deque[Step] = deque()
+        self.sites: deque[Site] = deque(maxlen=180)
+        self.process: deque[Process] = deque(maxlen=180)
+        self.events: deque[Event] = deque(maxlen=128)
+        self.said: deque[Verdict] = deque(maxlen=4096)
+        self.fine = Columns(column_ns, COLUMNS)
+        self.minutes = Columns(60 * S, MINUTES)
+        self.sketch = Sketch()
+        self.phases: dict[str, float] = {}
+        self.first_t: int | None = None
+        self.last_end: int | None = None
+        self.train_steps = 0
+        self.train_ns = 0
+        self.samples = 0
+        self.backward_loaders: set[int | None] = set()
+        self.gaps = 0
+        self.ended: str | None = None
+
+    def kind(self, step: Step) -> str:
+        """What a step is: as its record says, else "train" when its loop is known to run backward (or none does)."""
+        if step.kind is not None:
+            return step.kind
+        if not self.backward_loaders or step.had_backward or step.loader_id in self.backward_loaders:
+            return "train"
+        return "eval"
+
+    def add_step(self, step: Step, limit: int) -> None:
+        """Take in a finished step."""
+        if step.had_backward or (step.had_backward is None and step.phases_ns.get("backward")):
+            self.backward_loaders.add(step.loader_id)
+        end = step.t + step.dur_ns
+        steps = self.steps
+        if steps and step.t < steps[-1].t:
+            self._insert_late(step)
+        else:
+            steps.append(step)
+        while len(steps) > limit or (len(steps) > MIN_STEPS and steps[0].t + steps[0].dur_ns < end - EXACT_NS):
+            steps.popleft()
+        if self.first_t is None or step.t < self.first_t:
+            self.first_t = step.t
+        if self.last_end is None or end > self.last_end:
+            self.last_end = end
+        if not step.partial and self.kind(step) == "train":
+            self._count(step.t, 1, step.dur_ns, step.phases_ns, step.dur_ns, step.dur_ns, step.samples or 0)
+            self.sketch.add(step.dur_ns)
+
+    def add_fold(self, fold: Fold) -> None:
+        """Take in steps that the publisher had summed before anyone listened."""
+        if fold.steps <= 0:
+            return
+        if self.first_t is None or fold.t < self.first_t:
+            self.first_t = fold.t
+        if fold.kind in (None, "train"):
+            self._count(
+                fold.t, fold.steps, fold.dur_ns, fold.phases_ns, fold.max_ns or 0, fold.min_ns or 0, fold.samples or 0
+            )
+
+    def _count(
+        self, t: int, steps: int, dur_ns: int, phases: dict[str, int], high: int, low: int, samples: int
+    ) -> None:
+        self.train_steps += steps
+        self.train_ns += dur_ns
+        self.samples += samples
+        for name, ns in phases.items():
+            self.phases[name] = self.phases.get(name, 0) + ns
+        for tier in (self.fine, self.minutes):
+            bucket = tier.at(t)
+            if bucket is not None:
+                bucket.add(dur_ns, steps, high, low)
+                bucket.weight += samples
+                bucket.add_parts(phases)
+
+    def _insert_late(self, step: Step) -> None:
+        steps = self.steps
+        index = len(steps)
+        while index and steps[index - 1].t > step.t:
+            index -= 1
+        steps.insert(index, step)
+
+    def recent(self, now_ns: int) -> list[Step]:
+        """The finished steps of the window that ends now, oldest first, with their kinds decided."""
+        out: list[Step] = []
+        train = 0
+        for step in reversed(self.steps):
+            if step.t + step.dur_ns > now_ns:
+                continue
+            age = now_ns - (step.t + step.dur_ns)
+            enough = train >= WINDOW_STEPS and age > WINDOW_NS
+            too_old = age > EXACT_NS and train >= WINDOW_MIN_STEPS
+            if enough or too_old or train >= WINDOW_MAX_STEPS or len(out) >= 4 * WINDOW_MAX_STEPS:
+                break
+            if step.partial:
+                continue
+            kind = self.kind(step)
+            train += kind != "eval"
+            out.append(step if step.kind == kind else _with_kind(step, kind))
+        out.reverse()
+        return out
+
+
+class GpuTrack:
+    """All that is held of one GPU."""
+
+    def __init__(self, column_ns: int) -> None:
+        self.samples: deque[Gpu] = deque(maxlen=600)
+        self.bursts: deque[Burst] = deque(maxlen=600)
+        self.util = Columns(column_ns, COLUMNS)
+        self.peak = Columns(column_ns, COLUMNS)
+        self.memory = Columns(column_ns, COLUMNS)
+
+    def add(self, gpu: Gpu) -> None:
+        """Take in a sample."""
+        self.samples.append(gpu)
+        if gpu.util_pct is not None:
+            self.util.add(gpu.t, gpu.util_pct)
+            self.peak.add(gpu.t, gpu.util_pct)
+        if gpu.mem_used_bytes is not None and gpu.mem_total_bytes:
+            self.memory.add(gpu.t, 100 * gpu.mem_used_bytes / gpu.mem_total_bytes)
+
+    def add_burst(self, burst: Burst) -> None:
+        """Take in the driver's own samples."""
+        self.bursts.append(burst)
+        for dt, value in zip(burst.dt_ns, burst.util_pct, strict=False):
+            self.peak.add(burst.t + dt, value)
+
+
+class HostTrack:
+    """All that is held of one machine."""
+
+    def __init__(self, column_ns: int) -> None:
+        self.samples: deque[Host] = deque(maxlen=600)
+        self.cpu = Columns(column_ns, COLUMNS)
+        self.iowait = Columns(column_ns, COLUMNS)
+
+    def add(self, host: Host) -> None:
+        """Take in a sample."""
+        self.samples.append(host)
+        if host.cpu_pct is not None:
+            self.cpu.add(host.t, host.cpu_pct)
+        if host.iowait_pct is not None:
+            self.iowait.add(host.t, host.iowait_pct)
+
+
+class Timeline:
+    """Everything watched, bounded. Feed it records in about the order of their times; cut windows out of it."""
+
+    def __init__(self, column_ns: int = 2 * S) -> None:
+        self.column_ns = column_ns
+        self.runs: dict[str, RunTrack] = {}
+        self.gpus: dict[str, GpuTrack] = {}
+        self.hosts: dict[str, HostTrack] = {}
+        self.others: dict[int, Process] = {}
+        self.samplers: dict[str, Sampler] = {}
+        self.events: deque[Event] = deque(maxlen=EVENTS)
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self._early: deque[Record] = deque(maxlen=1024)
+
+    def add(self, record: Record) -> None:
+        """Take in one record of any type."""
+        end = record.t + (record.dur_ns if isinstance(record, Step) else 0)
+        self.last_ns = end if self.last_ns is None else max(self.last_ns, end)
+        self.first_ns = record.t if self.first_ns is None else min(self.first_ns, record.t)
+        if isinstance(record, Step):
+            self._step(record)
+        elif isinstance(record, Run):
+            self._run(record)
+        elif isinstance(record, Gpu):
+            self.gpus.setdefault(record.gpu_uuid, GpuTrack(self.column_ns)).add(record)
+        elif isinstance(record, Burst):
+            self.gpus.setdefault(record.gpu_uuid, GpuTrack(self.column_ns)).add_burst(record)
+        elif isinstance(record, Host):
+            self.hosts.setdefault(record.host, HostTrack(self.column_ns)).add(record)
+        elif isinstance(record, Process):
+            self._process(record)
+        elif isinstance(record, Sampler):
+            self.samplers[record.backend] = record
+        elif isinstance(record, Event):
+            self._event(record)
+        elif isinstance(record, (Alive, Loader, Model, Site, Profile, Fold, Verdict)):
+            self._of_run(record)
+
+    def _run(self, run: Run) -> None:
+        track = self.runs.get(run.run_id)
+        if track is not None:
+            track.run = supersede(track.run, run)
+            return
+        if len(self.runs) >= RUNS:
+            self._forget_one()
+        self.runs[run.run_id] = RunTrack(run, self.column_ns)
+        waiting = [record for record in self._early if getattr(record, "run_id", None) == run.run_id]
+        for record in waiting:
+            self._early.remove(record)
+            self.add(record)
+
+    def _forget_one(self) -> None:
+        ended = [track for track in self.runs.values() if track.ended] or list(self.runs.values())
+        oldest = min(ended, key=lambda track: track.last_end or 0)
+        del self.runs[oldest.run.run_id]
+
+    def _step(self, step: Step) -> None:
+        track = self.runs.get(step.run_id)
+        if track is None:
+            self._early.append(step)
+            return
+        track.add_step(step, max(MIN_STEPS, min(EXACT_STEPS, EXACT_STEPS_ALL // len(self.runs))))
+
+    def _of_run(self, record: Alive | Loader | Model | Site | Profile | Fold | Verdict) -> None:
+        track = self.runs.get(record.run_id)
+        if track is None:
+            self._early.append(record)
+        elif isinstance(record, Alive):
+            track.alive = record
+        elif isinstance(record, Loader):
+            track.loaders[record.loader_id] = record
+        elif isinstance(record, Model):
+            track.model = record
+        elif isinstance(record, Site):
+            track.sites.append(record)
+        elif isinstance(record, Fold):
+            track.add_fold(record)
+        elif isinstance(record, Profile):
+            track.profile = record
+        else:
+            track.said.append(record)
+
+    def _process(self, process: Process) -> None:
+        track = self._run_of(process)
+        if track is not None:
+            track.process.append(process)
+            return
+        self.others[process.pid] = process
+        if len(self.others) > 256:
+            for pid in [pid for pid, one in self.others.items() if one.t < process.t - 30 * S]:
+                del self.others[pid]
+            while len(self.others) > 256:
+                del self.others[next(iter(self.others))]
+
+    def _run_of(self, process: Process) -> RunTrack | None:
+        if process.run_id is not None:
+            return self.runs.get(process.run_id)
+        for track in self.runs.values():
+            if track.run.pid == process.pid and track.run.host == process.host and track.ended is None:
+                return track
+        return None
+
+    def _event(self, event: Event) -> None:
+        self.events.append(event)
+        track = self.runs.get(event.run_id) if event.run_id is not None else None
+        if track is None:
+            if event.run_id is not None:
+                self._early.append(event)
+            return
+        track.events.append(event)
+        if event.kind == "exit":
+            track.ended = "ended"
+        elif event.kind == "lost_process" and track.ended is None:
+            track.ended = "lost"
+        elif event.kind == "gap":
+            track.gaps += 1
+
+    def window(self, run_id: str, now_ns: int) -> Window:
+        """The run's last seconds, up to `now_ns`. Raises KeyError for a run that is not known."""
+        track = self.runs[run_id]
+        steps = track.recent(now_ns)
+        from_ns = min(steps[0].t, now_ns - WINDOW_NS) if steps else now_ns - WINDOW_NS
+        sample_from = min(from_ns, now_ns - WINDOW_NS)
+        uuid, match = self.match(track.run)
+        gpu = self.gpus.get(uuid) if uuid is not None else None
+        host = self.hosts.get(track.run.host) or next(iter(self.hosts.values()), None)
+        return Window(
+            run=track.run,
+            from_ns=from_ns,
+            to_ns=now_ns,
+            steps=tuple(steps),
+            first_t=track.first_t,
+            total_steps=track.train_steps,
+            last_step_end_ns=track.last_end,
+            loaders=dict(track.loaders),
+            model=track.model,
+            alive=track.alive,
+            gpu=_between(gpu.samples, sample_from, now_ns) if gpu else (),
+            gpu_match=match,
+            gpus_present=self.gpus_present(),
+            all_gpus=tuple(one.samples[-1] for one in self.gpus.values() if one.samples),
+            bursts=_between(gpu.bursts, sample_from, now_ns) if gpu else (),
+            host=_between(host.samples, sample_from, now_ns) if host else (),
+            process=_between(track.process, sample_from, now_ns),
+            others=tuple(one for one in self.others.values() if sample_from <= one.t <= now_ns),
+            sites=_between(track.sites, sample_from, now_ns),
+            events=_between(track.events, sample_from, now_ns),
+            samplers=tuple(self.samplers.values()),
+            peers=tuple(self._peers(track, now_ns)),
+            ended=track.ended is not None,
+        )
+
+    def gpus_present(self) -> int | None:
+        """How many GPUs the machine has: 0 only when a sampler said so, None while none has said."""
+        if self.gpus:
+            return len(self.gpus)
+        gpu_sampler = next((one for name, one in self.samplers.items() if name not in ("host", "process")), None)
+        return 0 if gpu_sampler is not None and gpu_sampler.state == "absent" else None
+
+    def match(self, run: Run) -> tuple[str | None, str | None]:
+        """The uuid of the run's GPU among those sampled, and by what it was matched; (None, None) when none was."""
+        latest = [track.samples[-1] for track in self.gpus.values() if track.samples]
+        latest = [gpu for gpu in latest if gpu.host == run.host] or latest
+        if run.gpu_uuid is not None:
+            wanted = _bare(run.gpu_uuid)
+            for gpu in latest:
+                if _bare(gpu.gpu_uuid) == wanted:
+                    return gpu.gpu_uuid, "uuid"
+        if run.gpu_pci is not None and (address := _pci(run.gpu_pci)) is not None:
+            for gpu in latest:
+                if gpu.gpu_pci is not None and _pci(gpu.gpu_pci) == address:
+                    return gpu.gpu_uuid, "pci"
+        for gpu in latest:
+            if any(process.pid == run.pid for process in gpu.processes or ()):
+                return gpu.gpu_uuid, "pid"
+        on_gpu = run.device is not None and run.device.partition(":")[0] in ("cuda", "sim")
+        if len(latest) == 1 and on_gpu and run.gpu_uuid is None:
+            return latest[0].gpu_uuid, "only"
+        return None, None
+
+    def _peers(self, track: RunTrack, now_ns: int) -> Iterator[Peer]:
+        run = track.run
+        if (run.world_size or 1) < 2:
+            return
+        for other in self.runs.values():
+            same = other.run.world_size == run.world_size and other.run.script == run.script
+            if other is not track and same and other.run.rank != run.rank and other.ended is None:
+                yield Peer(run=other.run, steps=tuple(other.recent(now_ns)))
+
+
+def _between(records: deque[R], from_ns: int, to_ns: int) -> tuple[R, ...]:
+    """The records of a series with from_ns <= t <= to_ns, oldest first."""
+    out: list[R] = []
+    for record in reversed(records):
+        if record.t < from_ns:
+            break
+        if record.t <= to_ns:
+            out.append(record)
+    out.reverse()
+    return tuple(out)
+
+
+def _with_kind(step: Step, kind: str) -> Step:
+    return msgspec.structs.replace(step, kind=kind)
+
+
+def _bare(uuid: str) -> str:
+    """A UUID without NVML's "GPU-" or "MIG-", which torch leaves out."""
+    return uuid.lower().removeprefix("gpu-").removeprefix("mig-")
+
+
+def _pci(address: str) -> tuple[int, int, int] | None:
+    """(domain, bus, device) as numbers: NVML writes 8 digits of domain where others write 4."""
+    try:
+        *domain, bus, rest = address.split(":")
+        return int(domain[0], 16) if domain else 0, int(bus, 16), int(rest.partition(".")[0], 16)
+    except (ValueError, IndexError):
+        return None
