@@ -1,0 +1,93 @@
+"""The feed: one plain thread that polls a source, fills the watch and judges; whoever draws takes its latest view."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from gputop.sources import Source
+from gputop.view import View
+from gputop.watching import S, Watch
+
+POLL_S = 0.1
+JUDGE_NS = S
+LEAVE_S = 0.25
+
+
+class Feed:
+    """Runs a source into a watch on a thread of its own. `view()` never blocks."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        column_ns: int = 2 * S,
+        hostname: str = "",
+        refresh_s: float = 1.0,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.source = source
+        self.watch = Watch(source.name, column_ns=column_ns, hostname=hostname, simulated=source.simulated)
+        self.fault: BaseException | None = None
+        self._clock = clock
+        self._refresh_ns = int(refresh_s * S)
+        self._stop = threading.Event()
+        self._fresh = threading.Condition()
+        self._view = self.watch.view(clock(), waiting="starting")
+        self._thread = threading.Thread(target=self._run, name="gputop-feed", daemon=True)
+
+    def start(self) -> Feed:
+        """Begin to watch."""
+        self._thread.start()
+        return self
+
+    def view(self) -> View:
+        """The latest view."""
+        return self._view
+
+    def wait(self, after: View | None, timeout_s: float) -> View:
+        """The next view that is not `after`, or the latest when none came in time or the feed has ended."""
+        with self._fresh:
+            self._fresh.wait_for(lambda: self._view is not after or not self._thread.is_alive(), timeout_s)
+        return self._view
+
+    def ended(self) -> bool:
+        """Whether the source has run dry (or failed) and everything it gave is in the view."""
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Stop watching. The feed's own thread lets go of the source; it is given LEAVE_S to do so."""
+        self._stop.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(LEAVE_S)
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            if not self._stop.is_set():
+                self.fault = error
+        finally:
+            self.source.close()
+            with self._fresh:
+                self._fresh.notify_all()
+
+    def _loop(self) -> None:
+        next_judge = next_view = 0
+        while not self._stop.is_set():
+            done = self.source.done()
+            for record in self.source.poll(min(POLL_S, self._refresh_ns / S / 2)):
+                self.watch.add(record)
+            now = self._clock()
+            if now >= next_judge or done or next_judge - now > 2 * JUDGE_NS:
+                self.watch.tick(now)
+                next_judge = now + JUDGE_NS
+            if now >= next_view or done or next_view - now > 2 * self._refresh_ns:
+                view = self.watch.view(now, tuple(self.source.warnings()), self.source.waiting())
+                next_view = now + self._refresh_ns
+                with self._fresh:
+                    self._view = view
+                    self._fresh.notify_all()
+            if done:
+                return

@@ -1,0 +1,113 @@
+"""The live source: publishers over ZeroMQ and the samplers' pipes, polled together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+import zmq
+
+from gputop.records import AnyRecord, Event, Loader, Run
+from gputop.samplers.supervisor import Supervisor
+from gputop.sources.subscriber import S, Subscriber
+
+SILENT_AFTER_NS = 5 * S
+"""A run that has a card but says nothing for this long is named."""
+
+
+class LiveSource:
+    """Everything that happens on this machine."""
+
+    name = "live"
+
+    def __init__(
+        self,
+        *,
+        interval_s: float = 1.0,
+        backend: str | None = None,
+        env: Mapping[str, str] = os.environ,
+        cmdlines: bool = True,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.simulated = backend is not None and backend.startswith("simulated:")
+        self._clock = clock
+        self._cmdlines = cmdlines
+        self._subscriber = Subscriber(clock=clock, env=env)
+        self._supervisors = [Supervisor(kind, interval_s=interval_s, backend=backend) for kind in ("gpu", "host")]
+        self._pids: dict[int, str] = {}
+        self._workers: dict[int, list[int]] = {}
+        self._run_pids: dict[str, int] = {}
+        self._silent: dict[str, int] = {}
+        self._closed = False
+
+    def poll(self, timeout_s: float) -> list[AnyRecord]:
+        """What publishers and samplers have said, waiting up to `timeout_s` for the first word."""
+        if self._closed:
+            return []
+        poller = zmq.Poller()
+        poller.register(self._subscriber.socket, zmq.POLLIN)
+        for supervisor in self._supervisors:
+            if (descriptor := supervisor.fileno()) >= 0:
+                poller.register(descriptor, zmq.POLLIN)
+        try:
+            poller.poll(timeout_s * 1000)
+        except (zmq.ZMQError, OSError):
+            return []
+        records: list[AnyRecord] = list(self._subscriber.receive())
+        records += self._subscriber.tick()
+        now = self._clock()
+        for supervisor in self._supervisors:
+            records += supervisor.read()
+            records += supervisor.tick(now)
+        self._follow(records, now)
+        return records
+
+    def _follow(self, records: list[AnyRecord], now: int) -> None:
+        """Tell the samplers which processes train and which are their workers."""
+        changed = False
+        for record in records:
+            if isinstance(record, Run) and record.host == os.uname().nodename:
+                changed |= self._pids.get(record.pid) != record.run_id
+                self._pids[record.pid] = record.run_id
+                self._run_pids[record.run_id] = record.pid
+            elif isinstance(record, Loader) and record.run_id in self._run_pids and record.worker_pids is not None:
+                pid = self._run_pids[record.run_id]
+                changed |= self._workers.get(pid) != record.worker_pids
+                self._workers[pid] = record.worker_pids
+            elif isinstance(record, Event) and record.kind in ("exit", "lost_process") and record.run_id is not None:
+                pid = self._run_pids.pop(record.run_id, -1)
+                changed |= self._pids.pop(pid, None) is not None
+                self._workers.pop(pid, None)
+        if changed:
+            for supervisor in self._supervisors:
+                supervisor.tell({"pids": self._pids, "workers": self._workers})
+        silent = {found.card.id for found in self._subscriber.silent()}
+        self._silent = {run_id: self._silent.get(run_id, now) for run_id in silent}
+
+    def warnings(self) -> list[str]:
+        """What went wrong so far."""
+        said = [text if count == 1 else f"{text} ({count} times)" for text, count in self._subscriber.warnings.items()]
+        if lost := self._subscriber.lost():
+            said.append(f"{lost} records were lost on the way to this screen")
+        now = self._clock()
+        for run_id, since in self._silent.items():
+            found = self._subscriber.known.get(run_id)
+            if found is not None and now - since > SILENT_AFTER_NS:
+                said.append(f"the training in process {found.card.pid} is there but does not answer; is it stopped?")
+        return said
+
+    def waiting(self) -> str | None:
+        """What is awaited."""
+        return "no training found yet: start one with  gputop run -- python train.py  or add  gputop.watch()  to it"
+
+    def done(self) -> bool:
+        """Never: something may always begin."""
+        return self._closed
+
+    def close(self) -> None:
+        """Let go of everything at once."""
+        self._closed = True
+        for supervisor in self._supervisors:
+            supervisor.close()
+        self._subscriber.close()

@@ -1,0 +1,120 @@
+"""Reading a trace: JSON Lines, one record a line. A line that can't be read costs only itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from gputop.records import SCHEMA, Alive, AnyRecord, Fold, Loader, Model, Run, Step, Undecodable, from_json
+
+NAMED_FAULTS = 5
+"""Bad lines named one by one in warnings; the rest are only counted."""
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""A longer line is no record: it is counted as bad rather than held in memory."""
+
+
+_OF_A_RUN = (Step, Fold, Alive, Loader, Model)
+
+
+class Unreadable(Exception):  # noqa: N818
+    """A file that is no trace, or one of a newer schema: what is wrong and what to do, in a sentence."""
+
+
+class TraceReader:
+    """The records of one file, in the file's order; `warnings` fills as it is read.
+
+    Steps of a run that no `run` record has introduced are preceded by a minimal one, so that every trace can be judged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+        self.bad = 0
+        self.unknown = 0
+        self.read = 0
+        self._known: set[str] = set()
+
+    def __iter__(self) -> Iterator[AnyRecord]:
+        try:
+            with open(self.path, "rb") as file:
+                yield from self._records(file)
+        except IsADirectoryError:
+            raise Unreadable(f"{self.path} is a directory, not a trace; name a .jsonl file") from None
+        except OSError as error:
+            reason = (error.strerror or "can't be read").lower()
+            raise Unreadable(f"{self.path} can't be read: {reason}; check the name") from None
+        self._finish()
+
+    def _records(self, file: BinaryIO) -> Iterator[AnyRecord]:
+        number = 0
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if number == 1:
+                self._refuse_foreign(line)
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if len(line) > MAX_LINE_BYTES:
+                self._fault(number, f"longer than {MAX_LINE_BYTES} bytes")
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(MAX_LINE_BYTES)
+                continue
+            if not line.strip():
+                continue
+            try:
+                record = from_json(line)
+            except Undecodable as error:
+                if error.unknown:
+                    self.unknown += 1
+                else:
+                    self._fault(number, str(error))
+                continue
+            self.read += 1
+            if isinstance(record, Run):
+                self._check_schema(record)
+                self._known.add(record.run_id)
+            elif isinstance(record, _OF_A_RUN) and record.run_id not in self._known:
+                self._known.add(record.run_id)
+                yield Run(t=record.t, run_id=record.run_id, pid=0, host="")
+            yield record
+
+    def _refuse_foreign(self, line: bytes) -> None:
+        if line.startswith(b"SQLite format 3\0"):
+            raise Unreadable(f"{self.path} is an SQLite file; this version of gputop reads JSON Lines traces (.jsonl)")
+        if b"\0" in line[:4096]:
+            raise Unreadable(f"{self.path} is not a trace: it holds binary data; gputop reads JSON Lines (.jsonl)")
+
+    def _check_schema(self, run: Run) -> None:
+        if run.schema > SCHEMA:
+            raise Unreadable(
+                f"{self.path} is of schema {run.schema}, this gputop reads up to {SCHEMA}; "
+                "upgrade it: pip install -U gputop-live"
+            )
+
+    def _fault(self, number: int, why: str) -> None:
+        self.bad += 1
+        if self.bad <= NAMED_FAULTS:
+            self.warnings.append(f"line {number} skipped: {why}")
+
+    def _finish(self) -> None:
+        if not self.read:
+            if self.bad:
+                raise Unreadable(f"{self.path} is not a trace: none of its {self.bad} lines is a record")
+            raise Unreadable(f"{self.path} is empty: there is nothing to report on")
+        if self.bad > NAMED_FAULTS:
+            self.warnings.append(f"{self.bad} lines in all could not be read and were skipped")
+        if self.unknown:
+            self.warnings.append(f"{self.unknown} records of types that this version does not know were ignored")
+
+
+def read(path: Path) -> tuple[list[AnyRecord], list[str]]:
+    """All records of a trace in time order, and warnings. Raises Unreadable."""
+    reader = TraceReader(path)
+    records = list(reader)
+    records.sort(key=_order)
+    return records, reader.warnings
+
+
+def _order(record: AnyRecord) -> tuple[int, int]:
+    """Runs first among equals: whatever a run's records say, the run must be known before."""
+    return (record.t, 0 if isinstance(record, Run) else 1)
