@@ -138,6 +138,10 @@ class Columns:
                 out[bucket.column - first] = bucket
         return out
 
+    def all(self) -> list[Bucket]:
+        """Every bucket held that counted something, oldest first."""
+        return [bucket for bucket in self._row if bucket.count]
+
     def means(self, first: int, last: int) -> tuple[float | None, ...]:
         """The mean of each column."""
         return tuple(b.total / b.count if b is not None and b.count else None for b in self.buckets(first, last))

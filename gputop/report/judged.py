@@ -1,0 +1,87 @@
+"""A whole trace under today's rules: judged as it would have been live, with the verdicts over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gputop.diagnosis.verdict import judge
+from gputop.records import AnyRecord, Step, Verdict
+from gputop.timeline import S
+from gputop.view import Segment
+from gputop.watching import Watch
+
+MAX_JUDGEMENTS = 1200
+"""A trace is judged once a second of its time, or this often in all when it is longer than twenty minutes."""
+
+NO_FINDING = ("unknown", "warmup", "idle")
+"""Causes that say nothing of what held a run back, quoted only when there is nothing else."""
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a trace: the verdict that stands for it, when each cause held, and each one's share of the time."""
+
+    run_id: str
+    verdict: Verdict
+    segments: tuple[Segment, ...]
+    causes_pct: dict[str, float]
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A judged trace."""
+
+    watch: Watch
+    from_ns: int
+    to_ns: int
+    runs: dict[str, RunReport]
+
+
+def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
+    """Run a trace (in time order) through the watch under a clock made of its own times."""
+    ordered = list(records)
+    first = min((record.t for record in ordered), default=0)
+    last = max((_end(record) for record in ordered), default=0)
+    watch = Watch(source)
+    every = max(S, (last - first) // MAX_JUDGEMENTS)
+    best: dict[str, dict[str, Verdict]] = {}
+    due = first + every
+    for record in sorted(ordered, key=_end):
+        while _end(record) > due:
+            _keep(best, watch.tick(due))
+            due += every
+        watch.add(record)
+    _keep(best, watch.tick(last))
+    runs = {}
+    for run_id, track in watch.timeline.runs.items():
+        end = min(last, track.last_end or last) if track.ended else last
+        whole = judge(watch.timeline.window(run_id, end))
+        runs[run_id] = _run_report(watch, run_id, whole, best.get(run_id, {}))
+    return Judged(watch=watch, from_ns=first, to_ns=last, runs=runs)
+
+
+def _end(record: AnyRecord) -> int:
+    """When a record could have been known: a step when it was over."""
+    return record.t + record.dur_ns if isinstance(record, Step) else record.t
+
+
+def _keep(best: dict[str, dict[str, Verdict]], verdicts: dict[str, Verdict]) -> None:
+    """Remember the surest verdict for each cause."""
+    for run_id, verdict in verdicts.items():
+        mine = best.setdefault(run_id, {})
+        if verdict.cause not in mine or verdict.confidence >= mine[verdict.cause].confidence:
+            mine[verdict.cause] = verdict
+
+
+def _run_report(watch: Watch, run_id: str, whole: Verdict, best: dict[str, Verdict]) -> RunReport:
+    segments = tuple(watch.judges[run_id].segments) if run_id in watch.judges else ()
+    held: dict[str, int] = {}
+    for segment in segments:
+        held[segment.cause] = held.get(segment.cause, 0) + max(0, segment.to_ns - segment.from_ns)
+    findings = {cause: ns for cause, ns in held.items() if cause not in NO_FINDING and cause in best}
+    verdict = best[max(findings, key=lambda cause: findings[cause])] if any(findings.values()) else whole
+    if verdict.cause in NO_FINDING and findings:
+        verdict = best[max(findings, key=lambda cause: findings[cause])]
+    total = sum(held.values())
+    causes_pct = {cause: 100 * ns / total for cause, ns in held.items() if ns} if total else {verdict.cause: 100.0}
+    return RunReport(run_id=run_id, verdict=verdict, segments=segments, causes_pct=causes_pct)

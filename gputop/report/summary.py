@@ -1,0 +1,175 @@
+"""The JSON of `once` and `report`: keys are promises, an unknown figure is null, numbers are numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from gputop.records import Gpu
+from gputop.report.judged import Judged, RunReport
+from gputop.timeline import RunTrack
+from gputop.view import GpuView, RunView, Segment, View
+
+SCHEMA = 1
+"""Version of this JSON; keys may be added within one, never change meaning."""
+
+CANONICAL = ("data", "h2d", "forward", "backward", "optimizer")
+"""Phases that are always listed, null when they were never observed."""
+
+Json = dict[str, Any]
+
+
+def of_view(view: View, *, from_ns: int, cmdlines: bool = True) -> Json:
+    """What a live look found."""
+    idle_runs: list[Json] = [_run(run, view, _live_report(run)) for run in view.runs]
+    return _frame(view, idle_runs, from_ns, view.now_ns, cmdlines)
+
+
+def of_trace(judged: Judged, warnings: tuple[str, ...] = (), *, cmdlines: bool = True) -> Json:
+    """What a whole trace holds: figures over all of it, verdicts over time."""
+    view = judged.watch.view(judged.to_ns, warnings)
+    runs = []
+    for run in view.runs:
+        figures = _run(run, view, judged.runs[run.run.run_id])
+        figures.update(_whole(judged.watch.timeline.runs[run.run.run_id], run))
+        runs.append(figures)
+    return _frame(view, runs, judged.from_ns, judged.to_ns, cmdlines)
+
+
+def full(value: Any) -> Any:
+    """A record as JSON's own types with every field present, unknown ones null, no NaN."""
+    if isinstance(value, msgspec.Struct):
+        return {name: full(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {str(key): full(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [full(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _frame(view: View, runs: list[Json], from_ns: int, to_ns: int, cmdlines: bool) -> Json:
+    return {
+        "schema": SCHEMA,
+        "source": view.source,
+        "from_ns": from_ns,
+        "to_ns": to_ns,
+        "simulated": view.simulated,
+        "runs": runs,
+        "gpus": [_gpu(gpu, cmdlines) for gpu in view.gpus],
+        "host": full(view.host.host) if view.host is not None else None,
+        "samplers": [full(sampler) for sampler in view.samplers],
+        "warnings": list(view.warnings),
+    }
+
+
+def _live_report(run: RunView) -> RunReport:
+    held: dict[str, int] = {}
+    for segment in run.segments:
+        held[segment.cause] = held.get(segment.cause, 0) + max(0, segment.to_ns - segment.from_ns)
+    total = sum(held.values())
+    shares = {cause: 100 * ns / total for cause, ns in held.items() if ns} if total else {run.verdict.cause: 100.0}
+    return RunReport(run_id=run.run.run_id, verdict=run.verdict, segments=run.segments, causes_pct=shares)
+
+
+def _run(run: RunView, view: View, report: RunReport) -> Json:
+    known = {share.phase: share.pct for share in run.ledger}
+    return {
+        "run_id": run.run.run_id,
+        "script": run.run.script,
+        "pid": run.run.pid or None,
+        "rank": run.run.rank,
+        "world_size": run.run.world_size,
+        "device": run.run.device,
+        "framework": run.run.framework,
+        "state": run.state,
+        "steps": run.steps_total,
+        "step_ms": full(run.step_ms) or {"p50": None, "p95": None, "max": None},
+        "steps_per_s": full(run.steps_per_s),
+        "samples_per_s": full(run.samples_per_s),
+        "phases_pct": _phases(known),
+        "gpu": _run_gpu(run, view),
+        "clock": run.clock,
+        "gaps": run.gaps,
+        "dropped": run.dropped,
+        "verdict": full(report.verdict),
+        "timeline": [_segment(segment) for segment in report.segments],
+        "causes_pct": full(report.causes_pct),
+    }
+
+
+def _whole(track: RunTrack, run: RunView) -> Json:
+    """Figures over a run's whole length, in place of those of its last window."""
+    if not track.train_steps or track.train_ns <= 0:
+        return {}
+    exact = sorted(step.dur_ns / 1e6 for step in track.steps if not step.partial and track.kind(step) == "train")
+    if len(exact) == track.train_steps:
+        from gputop.tiers import percentile
+
+        step_ms = {"p50": percentile(exact, 0.5), "p95": percentile(exact, 0.95), "max": exact[-1]}
+    else:
+        highs = [bucket.high for bucket in track.minutes.all()]
+        p50, p95 = track.sketch.quantile(0.5), track.sketch.quantile(0.95)
+        step_ms = {
+            "p50": p50 / 1e6 if p50 is not None else None,
+            "p95": p95 / 1e6 if p95 is not None else None,
+            "max": max(highs) / 1e6 if highs else None,
+        }
+    span_s = ((track.last_end or 0) - (track.first_t or 0)) / 1e9
+    named = {name: 100 * ns / track.train_ns for name, ns in track.phases.items()}
+    named["other"] = max(0.0, 100 - sum(named.values()))
+    return {
+        "steps": track.train_steps,
+        "step_ms": step_ms,
+        "steps_per_s": track.train_steps / span_s if span_s > 0 else None,
+        "samples_per_s": track.samples / span_s if span_s > 0 and track.samples else None,
+        "phases_pct": _phases(named),
+    }
+
+
+def _phases(known: dict[str, float]) -> Json:
+    phases: Json = {name: known.get(name) for name in CANONICAL}
+    phases.update({name: pct for name, pct in known.items() if name not in CANONICAL and name != "other"})
+    phases["other"] = known.get("other")
+    return phases
+
+
+def _run_gpu(run: RunView, view: View) -> Json | None:
+    found = next((gpu for gpu in view.gpus if gpu.gpu.gpu_uuid == run.gpu_uuid), None)
+    if found is None:
+        return None
+    window = [value for value in found.util_history[-_columns(view) :] if value is not None]
+    util = sum(window) / len(window) if window else found.gpu.util_pct
+    return {
+        "uuid": found.gpu.gpu_uuid,
+        "name": found.gpu.name,
+        "match": run.gpu_match,
+        "util_pct": full(util),
+        "idle_pct": full(100 - util) if util is not None else None,
+        "mem_used_bytes": found.gpu.mem_used_bytes,
+        "mem_total_bytes": found.gpu.mem_total_bytes,
+    }
+
+
+def _columns(view: View) -> int:
+    """Columns of the last ten seconds."""
+    return max(1, round(10e9 / view.column_ns))
+
+
+def _gpu(gpu: GpuView, cmdlines: bool) -> Json:
+    record: Gpu = gpu.gpu
+    figures: Json = full(record)
+    if not cmdlines:
+        for process in figures["processes"] or []:
+            process["cmdline"] = None
+            process["user"] = None
+    figures["age_ns"] = gpu.age_ns
+    figures["burst_note"] = gpu.burst_note
+    return figures
+
+
+def _segment(segment: Segment) -> Json:
+    return {"from_ns": segment.from_ns, "to_ns": segment.to_ns, "cause": segment.cause}

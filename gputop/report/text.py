@@ -1,0 +1,216 @@
+"""Words for a terminal or a pipe: what holds each run back, how we know, what to change, what it would gain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from gputop.records import Gpu, Host, Run, Sampler, Verdict, clean
+from gputop.report.judged import Judged
+from gputop.report.summary import of_trace
+from gputop.view import RunView, View
+
+GIB = 1024**3
+
+SHORT = {
+    "data": "data", "h2d": "h2d", "forward": "fwd", "backward": "bwd", "optimizer": "opt", "sync": "sync",
+    "checkpoint": "ckpt", "eval": "eval", "comm": "comm", "self": "gputop", "other": "other",
+}  # fmt: skip
+"""What a phase is called where room is short."""
+
+
+def of_view(view: View, idle: Verdict | None = None) -> str:
+    """A live look in words."""
+    return "\n".join(_view_lines(view, idle)) + "\n"
+
+
+def of_trace(judged: Judged, warnings: tuple[str, ...] = ()) -> str:
+    """A whole trace in words."""
+    return "\n".join(_trace_lines(judged, warnings)) + "\n"
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """The verdict on one line: cause, headline, the first thing to do, its gain, confidence."""
+    parts = [f"{verdict.cause.upper()}: {clean(verdict.headline, 400)}"]
+    if verdict.advice:
+        parts.append(f"→ {clean(verdict.advice[0].do, 200)}")
+    parts += gain_words(verdict)
+    return " · ".join(parts)
+
+
+def gain_words(verdict: Verdict) -> list[str]:
+    """Gain and confidence in words, as far as they are known."""
+    words = []
+    if verdict.speedup_limit is not None and verdict.speedup_limit >= 1.05:
+        words.append(f"up to {verdict.speedup_limit:.1f}x faster")
+    if verdict.cause not in ("unknown", "idle"):
+        words.append(f"confidence {100 * verdict.confidence:.0f} %")
+    if verdict.tentative:
+        words.append("tentative")
+    return words
+
+
+def run_title(run: Run) -> str:
+    """A run's name: script, rank when there are several, process."""
+    parts = [clean(PurePath(run.script).name if run.script else run.run_id, 60)]
+    if run.world_size is not None and run.world_size > 1:
+        parts.append(f"rank {run.rank}/{run.world_size}")
+    if run.pid:
+        parts.append(f"pid {run.pid}")
+    return " · ".join(parts)
+
+
+def _view_lines(view: View, idle: Verdict | None) -> Iterator[str]:
+    when = time.strftime("%H:%M:%S", time.localtime(view.now_ns / 1e9))
+    yield " · ".join(
+        ["gputop", clean(view.hostname, 60) or "this machine", when] + (["simulated GPU"] if view.simulated else [])
+    )
+    for run in view.runs:
+        yield ""
+        yield from _run_lines(run)
+    if not view.runs:
+        yield ""
+        if idle is not None:
+            yield verdict_line(idle)
+        if view.waiting:
+            yield f"  {view.waiting}"
+    yield ""
+    yield from _machine_lines(view)
+    for warning in view.warnings:
+        yield f"note: {clean(warning, 300)}"
+
+
+def _run_lines(run: RunView) -> Iterator[str]:
+    facts = [run_title(run.run), f"step {run.steps_total:,}".replace(",", " ")]
+    if run.step_ms is not None:
+        facts.append(f"{_ms(run.step_ms['p50'])} a step (p95 {_ms(run.step_ms['p95'])})")
+    if run.samples_per_s:
+        facts.append(f"{run.samples_per_s:.0f} samples/s")
+    if run.state not in ("training", "starting"):
+        facts.append({"ended": "ended", "lost": "process vanished", "stalled": "stalled"}[run.state])
+    yield " · ".join(facts)
+    yield from _verdict_lines(run.verdict)
+    if run.ledger:
+        clock = "" if run.clock == "device" else f"  ({run.clock or 'host'} clock)"
+        yield (
+            "  time: "
+            + " · ".join(f"{SHORT.get(s.phase, clean(s.phase, 20))} {s.pct:.0f} %" for s in run.ledger)
+            + clock
+        )
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+    yield f"{verdict.cause.upper()}  {clean(verdict.headline, 400)}"
+    for advice in verdict.advice[:3]:
+        why = f"  ({clean(advice.why, 200)})" if advice.why else ""
+        yield f"  → {clean(advice.do, 200)}{why}"
+        if advice.code:
+            for line in advice.code.splitlines():
+                yield f"      {clean(line)}"
+    if words := gain_words(verdict):
+        yield "  " + " · ".join(words)
+    for piece in verdict.evidence[:6]:
+        yield f"  {'+' if piece.supports else '-'} {clean(piece.signal, 100)}{_value(piece.value, piece.unit)}"
+    if verdict.runner_up is not None:
+        share = f" ({verdict.runner_up.share_pct:.0f} %)" if verdict.runner_up.share_pct is not None else ""
+        yield f"  next: {verdict.runner_up.cause}{share}"
+    for notice in verdict.notices:
+        yield f"  note: {clean(notice, 300)}"
+
+
+def _value(value: float | str | None, unit: str | None) -> str:
+    if value is None:
+        return ""
+    text = clean(value, 60) if isinstance(value, str) else f"{value:.4g}"
+    return f": {text}{' ' + unit if unit else ''}"
+
+
+def _machine_lines(view: View) -> Iterator[str]:
+    for gpu in view.gpus:
+        yield gpu_line(gpu.gpu) + (f" · {gpu.burst_note}" if gpu.burst_note else "")
+    for sampler in view.samplers:
+        if sampler.state != "ok":
+            yield sampler_line(sampler)
+    if view.host is not None:
+        yield host_line(view.host.host)
+
+
+def gpu_line(gpu: Gpu) -> str:
+    """One GPU in one line; what is not known is left out."""
+    name = clean(gpu.name or "unknown model", 40)
+    parts = [f"GPU {gpu.gpu_index if gpu.gpu_index is not None else '?'} {name}"]
+    if gpu.lost:
+        return parts[0] + " · lost: it fell off the bus or its driver failed"
+    if gpu.util_pct is not None:
+        parts.append(f"{gpu.util_pct:.0f} % used")
+    elif "util_pct" in (gpu.unsupported or ()):
+        parts.append("utilization not supported")
+    if gpu.mem_used_bytes is not None and gpu.mem_total_bytes:
+        parts.append(f"{gpu.mem_used_bytes / GIB:.1f} of {gpu.mem_total_bytes / GIB:.0f} GiB")
+    if gpu.power_w is not None:
+        parts.append(f"{gpu.power_w:.0f} W")
+    if gpu.temp_c is not None:
+        parts.append(f"{gpu.temp_c:.0f} °C")
+    return " · ".join(parts)
+
+
+def host_line(host: Host) -> str:
+    """The machine in one line; what is not known is left out."""
+    parts = [f"host {clean(host.host, 40)}"]
+    if host.cpu_pct is not None:
+        parts.append(f"CPU {host.cpu_pct:.0f} %" + (f" of {host.cores} cores" if host.cores else ""))
+    if host.iowait_pct is not None:
+        parts.append(f"iowait {host.iowait_pct:.0f} %")
+    if host.mem_used_bytes is not None and host.mem_total_bytes:
+        parts.append(f"memory {host.mem_used_bytes / GIB:.1f} of {host.mem_total_bytes / GIB:.0f} GiB")
+    return " · ".join(parts)
+
+
+def sampler_line(sampler: Sampler) -> str:
+    """What is wrong with a sampler, in one line."""
+    return f"{sampler.backend}: {sampler.state}" + (f": {clean(sampler.why, 300)}" if sampler.why else "")
+
+
+def _trace_lines(judged: Judged, warnings: tuple[str, ...]) -> Iterator[str]:
+    figures = of_trace(judged, warnings)
+    span = (judged.to_ns - judged.from_ns) / 1e9
+    yield f"gputop report · {clean(judged.watch.source, 100)} · {_span(span)}" + (
+        " · simulated GPU" if figures["simulated"] else ""
+    )
+    views = {run.run.run_id: run for run in judged.watch.view(judged.to_ns).runs}
+    for run in figures["runs"]:
+        report = judged.runs[run["run_id"]]
+        yield ""
+        facts = [run_title(views[run["run_id"]].run), f"{run['steps']} steps"]
+        if run["step_ms"]["p50"] is not None:
+            ms = run["step_ms"]
+            facts.append(f"{_ms(ms['p50'])} a step (p95 {_ms(ms['p95'])}, max {_ms(ms['max'])})")
+        yield " · ".join(facts)
+        yield from _verdict_lines(report.verdict)
+        known = [(name, pct) for name, pct in run["phases_pct"].items() if pct is not None]
+        if known:
+            yield "  time: " + " · ".join(f"{SHORT.get(name, clean(name, 20))} {pct:.0f} %" for name, pct in known)
+        if len(report.causes_pct) > 1:
+            shares = sorted(report.causes_pct.items(), key=lambda item: -item[1])
+            yield "  over the run: " + " · ".join(f"{cause} {pct:.0f} %" for cause, pct in shares)
+    if not figures["runs"]:
+        yield ""
+        yield "no training run in this trace"
+    yield ""
+    yield from _machine_lines(judged.watch.view(judged.to_ns))
+    for warning in warnings:
+        yield f"note: {clean(warning, 300)}"
+
+
+def _ms(value: float) -> str:
+    if value >= 10_000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min"
