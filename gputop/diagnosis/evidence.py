@@ -1,0 +1,56 @@
+"""From a window to facts: everything that the causes are judged by, computed once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from gputop.diagnosis.device import Device, read_device
+from gputop.diagnosis.loop import Loop, ledger, read_loop
+from gputop.diagnosis.lost import Lost, read_lost
+from gputop.diagnosis.machine import Machine, read_machine, training_loader
+from gputop.records import Loader
+from gputop.view import Share
+from gputop.window import Window
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run over a window. `loop` and `lost` are None while no training step has finished in it.
+
+    `ledger` are the buckets of wall time of the steady steps, in percent (summing to 100) and mean ms per step.
+    """
+
+    window: Window
+    window_s: float
+    device: Device
+    machine: Machine
+    loop: Loop | None = None
+    lost: Lost | None = None
+    loader: Loader | None = None
+    ledger: tuple[Share, ...] = ()
+
+
+def gather(window: Window) -> Facts:
+    """The facts of a window."""
+    loop = read_loop(window)
+    device = read_device(window)
+    loader = _loader(window, loop)
+    return Facts(
+        window=window,
+        window_s=max(0.0, (window.to_ns - window.from_ns) / 1e9),
+        device=device,
+        machine=read_machine(window, loader),
+        loop=loop,
+        lost=None if loop is None else read_lost(loop, device),
+        loader=loader,
+        ledger=() if loop is None else ledger(loop),
+    )
+
+
+def _loader(window: Window, loop: Loop | None) -> Loader | None:
+    ids: Counter[int] = Counter()
+    for step in loop.steps if loop else ():
+        if step.loader_id is not None:
+            ids[step.loader_id] += 1
+    return training_loader(window, ids)

@@ -1,0 +1,321 @@
+"""What the steps of a window say: the loop's ledger in columns, with warm-up, epoch edges and outliers set apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from gputop.diagnosis.numbers import period, quantile, ranked
+from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
+from gputop.records import Step
+from gputop.view import Share
+from gputop.window import Window
+
+MS = 1e-6
+"""Milliseconds in a nanosecond."""
+
+WARM_RATIO = 1.5
+"""A step at the run's beginning is warm-up while it takes this many times the later median (allocator, autotuning)."""
+
+LONE_RATIO = 3.0
+"""One step this many times longer than the next longest is a single accident, no pattern: it is set apart and named."""
+
+LONE_STEPS = 20
+"""Steps that a window must hold before one of them may be called an accident."""
+
+PLACED = "placed "
+"""Prefix of the column in which time is gathered that is only found to be evaluation or checkpoint."""
+
+APART_LEAVES = 3
+"""Steps that must remain for warm-up and epoch edges to be set apart at all."""
+
+
+class Loop(msgspec.Struct, frozen=True, kw_only=True):
+    """The steady training steps of a window. Lists are aligned with `steps`; times are milliseconds.
+
+    `phases` are the columns as marked, with `other`; they sum to `dur`. `roles` are the same times by what the
+    phases mean (phases.role). `firsts` are the first steps of later epochs: (duration, data wait).
+    """
+
+    steps: Sequence[Step]
+    dur: list[float]
+    phases: dict[str, list[float]]
+    roles: dict[str, list[float]]
+    seen: int
+    mean_ms: float
+    median_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+    span_s: float
+    warmup_ms: tuple[float, ...] = ()
+    firsts: tuple[tuple[float, float], ...] = ()
+    lone: tuple[int, float] | None = None
+    contradictory: int = 0
+    missing: int = 0
+    eval_steps: int = 0
+    opaque: bool = False
+    samples_s: float | None = None
+
+    @property
+    def n(self) -> int:
+        """How many steady steps there are."""
+        return len(self.steps)
+
+    def ms(self, part: str) -> float:
+        """Mean time of a role per step."""
+        column = self.roles.get(part)
+        return sum(column) / len(column) if column else 0.0
+
+    def pct(self, part: str) -> float:
+        """Share of wall time of a role."""
+        column = self.roles.get(part)
+        return 100 * sum(column) / (self.mean_ms * self.n) if column and self.mean_ms else 0.0
+
+    def compute_pct(self) -> float:
+        """Share of wall time in forward, backward and optimizer."""
+        return sum(self.pct(part) for part in COMPUTE)
+
+    def episodic_pct(self) -> float:
+        """Share of wall time in evaluation and checkpoints."""
+        return sum(self.pct(part) for part in EPISODIC)
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """How a role's time is spread over the steps: its long ones (see `shape`), how often they come, what they cost."""
+
+    median_ms: float
+    p10_ms: float
+    p95_ms: float
+    max_ms: float
+    long_steps: int
+    long_ms: float
+    period: int | None
+    steady: bool
+
+
+LONG_RATIO = 3.0
+"""A part of a step is long where it takes this many times the part's median and a tenth of the median step."""
+
+
+def shape(loop: Loop, part: str) -> Shape:
+    """The shape of a role's times: steady, or a few long ones with a period in steps."""
+    column = loop.roles.get(part) or [0.0] * loop.n
+    ordered = sorted(column)
+    middle = ranked(ordered, 0.5)
+    bar = max(LONG_RATIO * middle, 0.1 * loop.median_ms)
+    places = [index for index, value in enumerate(column) if value > bar]
+    lengths = [column[index] for index in places]
+    total = sum(column)
+    return Shape(
+        median_ms=middle,
+        p10_ms=ranked(ordered, 0.1),
+        p95_ms=ranked(ordered, 0.95),
+        max_ms=ordered[-1],
+        long_steps=len(places),
+        long_ms=sum(lengths) / len(lengths) if lengths else 0.0,
+        period=period([loop.steps[index].n for index in places]),
+        steady=not places or sum(lengths) < 0.5 * total or len(places) > 0.5 * loop.n,
+    )
+
+
+def train_and_eval(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
+    """Top-level training steps, and the steps of evaluation loops.
+
+    The timeline has set `kind`; where a trace lacks it, a loop that never runs backward beside one that does evaluates.
+    """
+    whole = [step for step in steps if not step.partial and step.dur_ns > 0]
+    if all(step.kind in ("train", "warmup") for step in whole):
+        return whole, []
+    learning = {step.loader_id for step in whole if step.had_backward}
+    train: list[Step] = []
+    other: list[Step] = []
+    for step in whole:
+        quiet = step.kind is None and step.had_backward is False and learning and step.loader_id not in learning
+        (other if step.kind == "eval" or quiet else train).append(step)
+    return train, other
+
+
+def ledger(loop: Loop) -> tuple[Share, ...]:
+    """The buckets of wall time: every phase seen and `other`, in the order of a step; shares sum to 100."""
+    whole = sum(loop.dur)
+    order = ("data", "h2d", "forward", "backward", "sync", "optimizer", "comm", "eval", "checkpoint")
+    names = [name for name in order if name in loop.phases]
+    names += sorted(name for name in loop.phases if name not in (*order, "self", "other"))
+    names += [name for name in ("self", "other") if name in loop.phases]
+    return tuple(
+        Share(name, 100 * sum(loop.phases[name]) / whole, sum(loop.phases[name]) / loop.n)
+        for name in names
+        if any(loop.phases[name]) or name == "other"
+    )
+
+
+def read_loop(window: Window) -> Loop | None:
+    """The loop of a window; None when no training step finished in it."""
+    train, evaluated = train_and_eval(window.steps)
+    if not train:
+        return None
+    lengths = _lengths(train)
+    columns, contradictory = _columns(train, lengths)
+    _place_evaluations(train, lengths, columns, _spans(window, evaluated))
+    keep, warm, firsts = _apart(train, lengths)
+    lone = _lone(keep, lengths, columns)
+    if lone is not None:
+        keep = [index for index in keep if index != lone]
+    dur = [lengths[index] * MS for index in keep]
+    phases = {name: [column[index] * MS for index in keep] for name, column in columns.items()}
+    ordered = sorted(dur)
+    data = [name for name in columns if role(name) == "data"]
+    return Loop(
+        steps=[train[index] for index in keep],
+        dur=dur,
+        phases=phases,
+        roles=_roles(phases),
+        seen=len(train),
+        mean_ms=sum(dur) / len(dur),
+        median_ms=ranked(ordered, 0.5),
+        p95_ms=ranked(ordered, 0.95),
+        p99_ms=ranked(ordered, 0.99),
+        max_ms=ordered[-1],
+        span_s=(train[-1].t + train[-1].dur_ns - train[0].t) / 1e9,
+        warmup_ms=tuple(lengths[index] * MS for index in warm),
+        firsts=tuple((lengths[index] * MS, sum(columns[name][index] for name in data) * MS) for index in firsts),
+        lone=None if lone is None else (train[lone].n, lengths[lone] * MS),
+        contradictory=contradictory,
+        missing=_missing(train),
+        eval_steps=len(evaluated),
+        opaque=not any(role(name) in COMPUTE for name in columns),
+        samples_s=_samples([train[index] for index in keep], dur),
+    )
+
+
+def _lengths(train: list[Step]) -> list[float]:
+    """Length of each step in ns: up to the next one's start where the two are neighbours, so that no time is lost."""
+    lengths: list[float] = [step.dur_ns for step in train]
+    for index in range(len(train) - 1):
+        here, following = train[index], train[index + 1]
+        if following.n == here.n + 1 and following.t - here.t > here.dur_ns:
+            lengths[index] = following.t - here.t
+    return lengths
+
+
+def _columns(train: list[Step], lengths: list[float]) -> tuple[dict[str, list[float]], int]:
+    """Phases in columns, with `other`; a step whose phases exceed it is scaled down to it and counted contradictory."""
+    names: dict[str, None] = {}
+    for step in train:
+        names.update(dict.fromkeys(step.phases_ns))
+    names.pop("other", None)
+    columns: dict[str, list[float]] = {
+        name: [max(0.0, step.phases_ns.get(name, 0)) for step in train] for name in names
+    }
+    other = list(lengths)
+    for column in columns.values():
+        other = [left - part for left, part in zip(other, column, strict=True)]
+    contradictory = 0
+    for index, left in enumerate(other):
+        if left < 0:
+            contradictory += 1
+            scale = lengths[index] / (lengths[index] - left)
+            other[index] = 0.0
+            for column in columns.values():
+                column[index] *= scale
+    columns["other"] = other
+    return columns, contradictory
+
+
+def _spans(window: Window, evaluated: list[Step]) -> list[tuple[str, int, int]]:
+    """When evaluations and checkpoints are known to have run, from the steps of other loops and from events."""
+    spans = [("eval", step.t, step.t + step.dur_ns) for step in evaluated]
+    spans += [(event.kind, event.t, event.t + event.dur_ns) for event in window.events
+              if event.kind in EPISODIC and event.dur_ns]  # fmt: skip
+    return sorted(spans, key=lambda span: span[1])
+
+
+def _place_evaluations(
+    train: list[Step], lengths: list[float], columns: dict[str, list[float]], spans: list[tuple[str, int, int]]
+) -> None:
+    """Move time from `other` to evaluation or checkpoint where one is known to have run and no mark says so."""
+    marked = {kind: [name for name in columns if role(name) == kind] for kind in EPISODIC}
+    index = 0
+    for kind, start, end in spans:
+        while index < len(train) - 1 and train[index].t + lengths[index] <= start:
+            index += 1
+        place = index
+        while place < len(train) and train[place].t < end:
+            overlap = min(end, train[place].t + lengths[place]) - max(start, train[place].t)
+            if overlap > 0 and not any(columns[name][place] for name in marked[kind]):
+                moved = min(columns["other"][place], overlap)
+                columns.setdefault(PLACED + kind, [0.0] * len(train))[place] += moved
+                columns["other"][place] -= moved
+            place += 1
+    for kind in EPISODIC:
+        placed = columns.pop(PLACED + kind, None)
+        if placed is not None:
+            marks = columns.get(kind)
+            columns[kind] = placed if marks is None else [a + b for a, b in zip(placed, marks, strict=True)]
+
+
+def _apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[int], list[int]]:
+    """Indices of steady steps, of warm-up and of later epochs' first steps."""
+    everything = list(range(len(train)))
+    warm = _warmup(train, lengths)
+    firsts = [index for index in everything[1:] if index not in warm and _opens_epoch(train[index - 1], train[index])]
+    apart = {*warm, *firsts}
+    keep = [index for index in everything if index not in apart]
+    if len(keep) >= APART_LEAVES:
+        return keep, sorted(warm), firsts
+    keep = [index for index in everything if index not in warm]
+    if len(keep) >= APART_LEAVES:
+        return keep, sorted(warm), firsts
+    return everything, [], firsts
+
+
+def _warmup(train: list[Step], lengths: list[float]) -> set[int]:
+    warm = {index for index, step in enumerate(train) if step.kind == "warmup"}
+    later = quantile(lengths[len(lengths) // 2 :], 0.5)
+    if train[0].n <= 1 and len(train) >= 5 and later:
+        warm.add(0)
+        for index in range(1, len(train) // 2):
+            if lengths[index] <= WARM_RATIO * later:
+                break
+            warm.add(index)
+    return warm
+
+
+def _opens_epoch(before: Step, step: Step) -> bool:
+    if step.first_of_epoch is not None:
+        return step.first_of_epoch
+    return step.epoch is not None and before.epoch is not None and step.epoch != before.epoch
+
+
+def _lone(keep: list[int], lengths: list[float], columns: dict[str, list[float]]) -> int | None:
+    """The one step that dwarfs all others, unless an evaluation or a checkpoint explains it."""
+    if len(keep) < LONE_STEPS:
+        return None
+    longest = max(keep, key=lengths.__getitem__)
+    rest = max(lengths[index] for index in keep if index != longest)
+    episodic = sum(column[longest] for name, column in columns.items() if role(name) in EPISODIC)
+    return longest if lengths[longest] - episodic > LONE_RATIO * rest else None
+
+
+def _roles(phases: dict[str, list[float]]) -> dict[str, list[float]]:
+    roles: dict[str, list[float]] = {}
+    for name, column in phases.items():
+        part = role(name)
+        have = roles.get(part)
+        roles[part] = column if have is None else [a + b for a, b in zip(have, column, strict=True)]
+    roles.setdefault(HOST, [0.0] * len(next(iter(phases.values()))))
+    return roles
+
+
+def _missing(train: list[Step]) -> int:
+    """Steps that never arrived, by the holes in their numbers."""
+    return sum(max(0, later.n - earlier.n - 1) for earlier, later in pairwise(train))
+
+
+def _samples(steps: list[Step], dur: list[float]) -> float | None:
+    counted = [(step.samples, ms) for step, ms in zip(steps, dur, strict=True) if step.samples is not None]
+    whole = sum(ms for _, ms in counted)
+    return 1000 * sum(samples for samples, _ in counted) / whole if whole else None

@@ -1,0 +1,145 @@
+"""Lost device time: which part of a step leaves the device idle, and how that is known.
+
+Three sources, best first. "device": idle time measured by event pairs around regions that launch no work; in regions
+that do, the time such a region takes on the device less its shortest in steps entered with work queued. "nvml": host
+times of the loop, bounded by the utilization that the driver saw. "host": host times alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.device import Device
+from gputop.diagnosis.loop import MS, Loop
+from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
+from gputop.records import Step
+
+QUEUED = 0.5
+"""A step with `queue_empty` below this was entered with work queued: the device's own time of its regions shows."""
+
+STARVED = 0.8
+"""`queue_empty` from which the device always waits for the host, so that a region's whole device time may be idle."""
+
+COVERED = 0.3
+"""Share of the steady steps that must carry device figures for them to speak for the loop."""
+
+LAUNCHING = (*COMPUTE, "sync", "comm", "h2d")
+"""Roles in which a step on a GPU works the device or waits for it: idle time not explained elsewhere falls to them."""
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """Lost device time by role, in percent of the step. On a CPU ("cpu") the compute phases are the device's busy time.
+
+    `total_pct` is None where nothing says how busy the device was. `estimated` names the roles that rest on estimates,
+    `upper` those of them that are upper bounds.
+    """
+
+    source: str
+    by: dict[str, float]
+    total_pct: float | None
+    estimated: frozenset[str] = frozenset()
+    upper: frozenset[str] = frozenset()
+    queue_empty: float | None = None
+    device_ms: dict[str, float] = {}
+
+    def pct(self, part: str) -> float:
+        """Share of the step in which `part` left the device idle."""
+        return self.by.get(part, 0.0)
+
+
+def read_lost(loop: Loop, device: Device) -> Lost:
+    """Lost device time of a loop by the best source there is."""
+    marked = [index for index, step in enumerate(loop.steps) if step.gpu_ns or step.gpu_idle_ns]
+    queues = [step.queue_empty for step in loop.steps if step.queue_empty is not None]
+    empty = sum(queues) / len(queues) if queues else None
+    if marked and len(marked) >= COVERED * loop.n and device.on_gpu is not False:
+        return _by_events(loop, marked, empty)
+    shares = {part: loop.pct(part) for part in loop.roles}
+    if device.on_gpu is False:
+        by = {part: share for part, share in shares.items() if part not in COMPUTE and part != "comm"}
+        return Lost(source="cpu", by=by, total_pct=sum(by.values()))
+    if device.util_pct is not None:
+        return _by_utilization(shares, device.util_pct, empty)
+    by = {part: share for part, share in shares.items() if part not in LAUNCHING and part not in EPISODIC}
+    return Lost(source="host", by=by, total_pct=None, queue_empty=empty)
+
+
+def _by_events(loop: Loop, marked: list[int], empty: float | None) -> Lost:
+    steps = [loop.steps[index] for index in marked]
+    whole = sum(loop.dur[index] for index in marked)
+    idle: dict[str, float] = {}
+    device_ms: dict[str, float] = {}
+    estimated: set[str] = set()
+    upper: set[str] = set()
+    floors = _floors(steps)
+    for index, step in zip(marked, steps, strict=True):
+        queue = step.queue_empty if step.queue_empty is not None else empty
+        spent: dict[str, float] = {}
+        for phase, ns in (step.gpu_idle_ns or {}).items():
+            part = role(phase)
+            spent[part] = spent.get(part, 0.0) + max(0, ns) * MS
+        for phase, host_ns in step.phases_ns.items():
+            if phase in (step.gpu_idle_ns or {}):
+                continue
+            part = role(phase)
+            on_device = (step.gpu_ns or {}).get(phase)
+            if on_device is not None:
+                device_ms[part] = device_ms.get(part, 0.0) + on_device * MS
+            if part not in COMPUTE:
+                continue
+            span = host_ns if on_device is None else min(host_ns, on_device)
+            floor = floors.get(phase)
+            if floor is not None:
+                spent[part] = spent.get(part, 0.0) + max(0.0, span - floor) * MS
+            elif queue is not None and queue >= STARVED:
+                spent[part] = spent.get(part, 0.0) + span * MS
+                upper.add(part)
+            estimated.add(part)
+        scale = min(1.0, loop.dur[index] / sum(spent.values())) if any(spent.values()) else 1.0
+        for part, ms in spent.items():
+            idle[part] = idle.get(part, 0.0) + ms * scale
+    by = {part: 100 * ms / whole for part, ms in idle.items()}
+    training = {part: share for part, share in by.items() if part not in EPISODIC}
+    return Lost(
+        source="device",
+        by=by,
+        total_pct=min(100.0, sum(training.values())),
+        estimated=frozenset(estimated),
+        upper=frozenset(upper),
+        queue_empty=empty,
+        device_ms={part: ms / len(steps) for part, ms in device_ms.items()},
+    )
+
+
+def _floors(steps: list[Step]) -> dict[str, int]:
+    """Shortest device time of each phase among the steps that were entered with work queued."""
+    floors: dict[str, int] = {}
+    for step in steps:
+        if step.gpu_ns and step.queue_empty is not None and step.queue_empty < QUEUED:
+            for phase, ns in step.gpu_ns.items():
+                floors[phase] = min(ns, floors.get(phase, ns))
+    return floors
+
+
+def _by_utilization(shares: dict[str, float], util_pct: float, empty: float | None) -> Lost:
+    """Share out the idle time that the driver saw: first to regions that work no device, the rest to those that do.
+
+    A utilization counts any kernel, so it can only overstate how busy the device was; idle time is thus a lower bound.
+    """
+    left = max(0.0, 100.0 - util_pct)
+    total = left
+    by: dict[str, float] = {}
+    for part in ("data", HOST, "self", *EPISODIC):
+        by[part] = min(left, shares.get(part, 0.0))
+        left -= by[part]
+    launching = {part: shares[part] for part in LAUNCHING if shares.get(part)}
+    whole = sum(launching.values())
+    for part, share in launching.items():
+        by[part] = left * share / whole
+    return Lost(
+        source="nvml",
+        by=by,
+        total_pct=total,
+        estimated=frozenset(by),
+        queue_empty=empty,
+    )

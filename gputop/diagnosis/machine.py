@@ -1,0 +1,159 @@
+"""What is known of the machine in a window: cores, who uses them, disks, the run's process and its loader workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from gputop.diagnosis.numbers import known, mean
+from gputop.records import Host, Loader, Process, Worker
+from gputop.window import Window
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Means over the window. CPU figures of processes count one core as 100; `cpu_pct` counts all cores as 100.
+
+    `cores` are those that the run may use: the least of its affinity mask, the cgroup's quota and the machine's cores.
+    `free_cores` are those of them that nobody used. `throttled_share`: how much of the time the cgroup was held back.
+    """
+
+    cores: float | None = None
+    cores_all: int | None = None
+    free_cores: float | None = None
+    cpu_pct: float | None = None
+    system_pct: float | None = None
+    iowait_pct: float | None = None
+    steal_pct: float | None = None
+    others_cores: float | None = None
+    load_per_core: float | None = None
+    psi_cpu_pct: float | None = None
+    psi_io_pct: float | None = None
+    throttled_share: float | None = None
+    disk_read_bytes_s: float | None = None
+    disk_busy_pct: float | None = None
+    disk_await_ms: float | None = None
+    net_recv_bytes_s: float | None = None
+    swap_in_bytes_s: float | None = None
+    main_pct: float | None = None
+    own_pct: float | None = None
+    worker_pct: float | None = None
+    workers: int | None = None
+    worker_threads: float | None = None
+    worker_system_pct: float | None = None
+    workers_in_disk_wait: float | None = None
+    read_bytes_s: float | None = None
+    rchar_bytes_s: float | None = None
+
+
+def read_machine(window: Window, loader: Loader | None) -> Machine:
+    """The machine of a window, and of the run's process on it."""
+    hosts, processes = window.host, window.process
+    cores_all = next((host.cores for host in reversed(hosts) if host.cores), None) or window.run.cores
+    quota = next((host.cpu_quota_cores for host in reversed(hosts) if host.cpu_quota_cores), None)
+    cores = min(known([window.run.cores_allowed, quota, cores_all]), default=None)
+    cpu_pct = mean(known([host.cpu_pct for host in hosts]))
+    workers = [_of_loader(process, loader) for process in processes]
+    seen = [worker for sample in workers for worker in sample]
+    worker_pct = mean(known([worker.cpu_pct for worker in seen]))
+    worker_count = round(sum(map(len, workers)) / len(workers)) if workers and any(workers) else None
+    own = _own(processes, worker_pct, worker_count)
+    return Machine(
+        cores=cores,
+        cores_all=cores_all,
+        free_cores=_free(cores, cores_all, cpu_pct, own),
+        cpu_pct=cpu_pct,
+        system_pct=mean(known([host.system_pct for host in hosts])),
+        iowait_pct=mean(known([host.iowait_pct for host in hosts])),
+        steal_pct=mean(known([host.steal_pct for host in hosts])),
+        others_cores=_others(cores_all, cpu_pct, own),
+        load_per_core=_load(hosts, cores_all),
+        psi_cpu_pct=mean(known([host.psi_cpu_pct for host in hosts])),
+        psi_io_pct=mean(known([host.psi_io_pct for host in hosts])),
+        throttled_share=_throttled(hosts),
+        disk_read_bytes_s=mean(known([host.disk_read_bytes_s for host in hosts])),
+        disk_busy_pct=mean(known([host.disk_busy_pct for host in hosts])),
+        disk_await_ms=_ms(mean(known([host.disk_await_ns for host in hosts]))),
+        net_recv_bytes_s=mean(known([host.net_recv_bytes_s for host in hosts])),
+        swap_in_bytes_s=mean(known([host.swap_in_bytes_s for host in hosts])),
+        main_pct=mean(known([process.main_thread_cpu_pct for process in processes])),
+        own_pct=own,
+        worker_pct=worker_pct,
+        workers=worker_count,
+        worker_threads=mean(known([worker.threads for worker in seen])),
+        worker_system_pct=mean(known([worker.system_pct for worker in seen])),
+        workers_in_disk_wait=_waiting(seen),
+        read_bytes_s=_reads(processes, workers),
+        rchar_bytes_s=mean(known([process.rchar_bytes_s for process in processes])),
+    )
+
+
+def training_loader(window: Window, loader_ids: Counter[int]) -> Loader | None:
+    """The configuration of the loader that fed most steps; where steps don't say, the only loader there is."""
+    for loader_id, _ in loader_ids.most_common():
+        if loader_id in window.loaders:
+            return window.loaders[loader_id]
+    if len(window.loaders) == 1 and not loader_ids:
+        return next(iter(window.loaders.values()))
+    return None
+
+
+def _of_loader(process: Process, loader: Loader | None) -> list[Worker]:
+    """A process's children that are workers of `loader`; all of them where the loader doesn't name its own."""
+    workers = process.workers or []
+    named = set(loader.worker_pids or ()) if loader else set()
+    ours = [worker for worker in workers if worker.pid in named]
+    return ours or workers
+
+
+def _own(processes: tuple[Process, ...], worker_pct: float | None, workers: int | None) -> float | None:
+    main = mean(known([process.cpu_pct for process in processes]))
+    if main is None:
+        return None
+    return main + (worker_pct or 0.0) * (workers or 0)
+
+
+def _free(cores: float | None, cores_all: int | None, cpu_pct: float | None, own: float | None) -> float | None:
+    if cores is None or cores_all is None or cpu_pct is None:
+        return None
+    free = cores_all * max(0.0, 100 - cpu_pct) / 100
+    if cores < cores_all and own is not None:
+        return max(0.0, min(free, cores - own / 100))
+    return min(free, cores)
+
+
+def _others(cores_all: int | None, cpu_pct: float | None, own: float | None) -> float | None:
+    if cores_all is None or cpu_pct is None or own is None:
+        return None
+    return max(0.0, cores_all * cpu_pct / 100 - own / 100)
+
+
+def _load(hosts: tuple[Host, ...], cores_all: int | None) -> float | None:
+    load = mean(known([host.load1 for host in hosts]))
+    return load / cores_all if load is not None and cores_all else None
+
+
+def _throttled(hosts: tuple[Host, ...]) -> float | None:
+    """Share of wall time that the cgroup's CPU quota held its threads back, from the counter's growth; at most 1."""
+    points = [(host.t, host.throttled_ns) for host in hosts if host.throttled_ns is not None]
+    if len(points) < 2 or points[-1][0] <= points[0][0]:
+        return None
+    return min(1.0, max(0, points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0]))
+
+
+def _waiting(workers: list[Worker]) -> float | None:
+    states = [worker.state for worker in workers if worker.state]
+    return sum(state.startswith(("D", "disk")) for state in states) / len(states) if states else None
+
+
+def _reads(processes: tuple[Process, ...], workers: list[list[Worker]]) -> float | None:
+    rates = []
+    for process, children in zip(processes, workers, strict=True):
+        parts = known([process.read_bytes_s, *(worker.read_bytes_s for worker in children)])
+        if parts:
+            rates.append(sum(parts))
+    return mean(rates)
+
+
+def _ms(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e6

@@ -1,0 +1,34 @@
+"""What a phase's name means: which part of a training step it is, and whether such a part works the device."""
+
+from __future__ import annotations
+
+COMPUTE = ("forward", "backward", "optimizer")
+"""Phases in which a step does its own work: on a GPU they launch it, on a CPU they are it."""
+
+EPISODIC = ("eval", "checkpoint")
+"""Phases that come every so many steps and are no part of the training itself."""
+
+STANDARD = frozenset((*COMPUTE, *EPISODIC, "data", "h2d", "sync", "comm", "self", "other"))
+"""The phases that the publisher itself marks, and what is left."""
+
+_ALIASES = {
+    "fwd": "forward", "forward_pass": "forward", "model": "forward", "loss": "forward", "train": "forward",
+    "train_step": "forward", "compute": "forward", "bwd": "backward", "backward_pass": "backward",
+    "opt": "optimizer", "optim": "optimizer", "step": "optimizer", "update": "optimizer",
+    "optimizer_step": "optimizer", "fetch": "data", "dataload": "data", "data_loading": "data", "loading": "data",
+    "dataloader": "data", "input": "data", "next": "data", "to_device": "h2d", "transfer": "h2d", "copy": "h2d",
+    "val": "eval", "valid": "eval", "validate": "eval", "validation": "eval", "evaluate": "eval",
+    "evaluation": "eval", "test": "eval", "save": "checkpoint", "ckpt": "checkpoint", "saving": "checkpoint",
+    "allreduce": "comm", "all_reduce": "comm",
+}  # fmt: skip
+"""Names that people give to the standard phases when they mark them themselves."""
+
+HOST = "host"
+"""The role of `other` and of a phase under a user's own name that is none of the known ones: host work."""
+
+
+def role(phase: str) -> str:
+    """The standard phase that `phase` is, or "host" for what is left and for the user's own."""
+    if phase in STANDARD:
+        return HOST if phase == "other" else phase
+    return _ALIASES.get(phase.lower(), HOST)

@@ -1,0 +1,41 @@
+"""How figures are written in headlines, evidence and advice."""
+
+from __future__ import annotations
+
+
+def time(ms: float) -> str:
+    """A duration given in milliseconds, with two or three significant figures and the unit that suits it."""
+    if ms >= 60_000:
+        return f"{ms / 60_000:.1f} min"
+    if ms >= 1_000:
+        return f"{ms / 1_000:.3g} s" if ms < 100_000 else f"{ms / 1_000:.0f} s"
+    if ms >= 100:
+        return f"{ms:.0f} ms"
+    if ms >= 1:
+        return f"{ms:.3g} ms"
+    return f"{ms * 1_000:.3g} us"
+
+
+def of_step(part_ms: float, step_ms: float) -> str:
+    """A part of a step, as in "104 of 184 ms"."""
+    part, whole = time(part_ms), time(step_ms)
+    number, unit = part.rsplit(" ", 1)
+    return f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{part} of {whole}"
+
+
+def pct(value: float) -> str:
+    """A percentage, whole from 10 on."""
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+
+
+def count(number: float, noun: str) -> str:
+    """A count with its noun: "1 worker", "4 workers", "2.5 cores"."""
+    text = f"{number:.0f}" if float(number).is_integer() or number >= 10 else f"{number:.1f}"
+    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
+
+
+def size(bytes_: float) -> str:
+    """A number of bytes in MB or GB (powers of 1000, as drivers' figures are read)."""
+    if bytes_ >= 1e9:
+        return f"{bytes_ / 1e9:.3g} GB"
+    return f"{bytes_ / 1e6:.3g} MB"
