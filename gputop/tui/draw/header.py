@@ -1,0 +1,67 @@
+"""The first line: what is watched, how fast it goes, and whether the picture is live."""
+
+from __future__ import annotations
+
+from gputop.records import clean
+from gputop.tui import figures
+from gputop.tui.draw.sight import Sight, chosen, is_simulated, name_of, rank_of
+from gputop.tui.lines import Line, Span, crop, fit, pieces, right
+
+
+def identity(sight: Sight, width: int) -> Line:
+    """Host, script, rank and pid: what seldom changes."""
+    run = chosen(sight.slow, sight.run_id)
+    spans = [Span(" gputop", "title"), Span("  ")]
+    room = width - 9
+    if is_simulated(sight.slow, run):
+        spans += [Span("simulated GPU", "tone.warn"), Span("  ")]
+        room -= 15
+    parts = [crop(clean(sight.slow.hostname or "", 64), 20)]
+    if run is not None:
+        parts = [name_of(run.run), rank_of(run.run), parts[0], f"pid {run.run.pid}"]
+        if len(sight.slow.runs) > 1:
+            parts.insert(1, f"run {_position(sight) + 1} of {len(sight.slow.runs)}")
+    return fit([*spans, Span(pieces(parts, max(0, room)))], width)
+
+
+def _position(sight: Sight) -> int:
+    run = chosen(sight.slow, sight.run_id)
+    return next((i for i, other in enumerate(sight.slow.runs) if other is run), 0)
+
+
+def pace(sight: Sight, width: int) -> Line:
+    """Steps done and how many a second: what changes with every look."""
+    run = chosen(sight.view, sight.run_id)
+    if run is None:
+        return fit([], width)
+    parts = [f"step {figures.count(run.steps_total)}"]
+    if run.steps_per_s is not None and run.state == "training":
+        parts.append(f"{figures.number(run.steps_per_s)} steps/s" if width >= 36 else f"{figures.number(run.steps_per_s)}/s")
+    if run.samples_per_s is not None and run.state == "training":
+        parts.append(f"{figures.number(run.samples_per_s)} samples/s")
+    return fit([Span(pieces(parts, width))], width)
+
+
+def state(sight: Sight, width: int) -> Line:
+    """Live, paused, ended, and for how long."""
+    view, run = sight.view, chosen(sight.view, sight.run_id)
+    if sight.paused_ns is not None:
+        behind = f"paused, {figures.held(sight.paused_ns)} behind"
+        return right([Span("‖ ", "tone.warn"), Span(crop(behind, width - 3), "tone.warn"), Span(" ")], width)
+    source = clean(view.source or "live", 24)
+    if run is None:
+        return right([Span("○ ", "dim"), Span(pieces([source, "no run"], width - 3), "dim"), Span(" ")], width)
+    word, style, mark = _STATES.get(run.state, (run.state, "dim", "○"))
+    began = run.first_ns if run.first_ns is not None else run.run.start_ns
+    until = (run.last_ns or view.now_ns) if run.state in ("ended", "lost") else view.now_ns
+    lasted = figures.held(until - began) if began is not None else ""
+    return right([Span(f"{mark} ", style), Span(pieces([word or source, lasted], width - 3)), Span(" ")], width)
+
+
+_STATES = {
+    "training": ("", "good", "●"),
+    "starting": ("starting", "warn", "○"),
+    "stalled": ("stalled", "bad", "●"),
+    "ended": ("ended", "dim", "○"),
+    "lost": ("process lost", "bad", "×"),
+}

@@ -1,0 +1,187 @@
+"""The overview: which block stands where at a given size, and what is in it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.records import clean
+from gputop.tui.draw import extras, footer, gpugrid, header, ledger, ribbon, runstrip, verdict
+from gputop.tui.draw.rows import MOST_STRIPS, Row, all_rows
+from gputop.tui.draw.series import axis_labels, graph, on_axis
+from gputop.tui.draw.sight import Sight, chosen, own_gpu
+from gputop.tui.lines import Block, Line, Span, fit, pieces
+
+LABEL = 15
+"""Cells of the label and figure of a row."""
+
+SMALLEST_WIDE = 60
+"""Below this width, or `SMALLEST_HIGH` lines, only the verdict and the ledger are shown."""
+
+SMALLEST_HIGH = 12
+
+NAMES = (
+    "identity", "pace", "state", "strip", "verdict", "ledger", "grid", "figures", "history", "detail", "evidence",
+    "phases", "footer",
+)  # fmt: skip
+"""Every block there can be."""
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A row and the lines it was given."""
+
+    row: Row
+    lines: int
+
+
+def compose(sight: Sight, width: int, height: int, note: str = "") -> dict[str, Block]:
+    """The blocks of the overview by name; they never overlap and never leave the screen."""
+    if width <= 0 or height <= 0:
+        return {}
+    if width < SMALLEST_WIDE or height < SMALLEST_HIGH:
+        return _small(sight, width, height)
+    return _full(sight, width, height, note)
+
+
+def _small(sight: Sight, width: int, height: int) -> dict[str, Block]:
+    run = chosen(sight.slow, sight.run_id)
+    blocks = {}
+    y = 0
+    if height >= 6:
+        blocks["identity"] = _one(0, 0, width, header.identity(sight, width))
+        y = 1
+    ledger_rows = 2 if height - y >= 5 else 1 if height - y >= 3 else 0
+    if run is None:
+        ledger_rows = 0
+    high = min(height - y - ledger_rows, 6)
+    blocks["verdict"] = Block(0, y, width, high, tuple(verdict.block(sight, width, high)))
+    y += high
+    if ledger_rows:
+        label = LABEL if width >= 40 else 1
+        rows = ledger.lines(run, width, label, ledger_rows)
+        blocks["ledger"] = Block(0, y, width, ledger_rows, tuple(rows))
+    return blocks
+
+
+def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
+    view, run = sight.slow, chosen(sight.slow, sight.run_id)
+    blocks = _head(sight, width)
+    y = 1
+    if len(view.runs) > 1:
+        blocks["strip"] = _one(0, y, width, runstrip.strip(sight, width))
+        y += 1
+    airy = height >= 22
+    y += airy
+    high = 3 if height < 16 else 4 if width >= 100 or height < 24 else 5
+    spoken = verdict.block(sight, width, high)
+    blocks["verdict"] = Block(0, y, width, high, tuple(spoken))
+    y += high + airy
+    if run is not None:
+        blocks["ledger"] = Block(0, y, width, 2, tuple(ledger.lines(run, width, LABEL, 2)))
+        y += 2 + airy
+    bottom = height - 1
+    if len(view.gpus) > MOST_STRIPS:
+        y = _grid(blocks, sight, width, y, bottom)
+    y = _rows(blocks, sight, width, y, bottom)
+    if run is not None and bottom - y >= 3:
+        _extras(blocks, sight, width, y + 1, bottom)
+    blocks["footer"] = _one(0, height - 1, width, footer.line(footer.OVERVIEW, width, note or warning(sight, width)))
+    return blocks
+
+
+def _one(x: int, y: int, width: int, line: Line) -> Block:
+    return Block(x, y, width, 1, (line,))
+
+
+def _head(sight: Sight, width: int) -> dict[str, Block]:
+    state = 24 if width >= 100 else 18
+    pace = 0 if chosen(sight.view, sight.run_id) is None else 46 if width >= 116 else 20 if width >= 72 else 0
+    left = width - state - pace
+    blocks = {
+        "identity": _one(0, 0, left, header.identity(sight, left)),
+        "state": _one(width - state, 0, state, header.state(sight, state)),
+    }
+    if pace:
+        blocks["pace"] = _one(left, 0, pace, header.pace(sight, pace))
+    return blocks
+
+
+def warning(sight: Sight, width: int) -> str:
+    """The first warning of the view, where there is room to say it."""
+    return clean(sight.slow.warnings[0], max(10, width // 3)) if sight.slow.warnings else ""
+
+
+def _grid(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> int:
+    rows = min(gpugrid.rows_needed(sight.view, width), max(1, (bottom - y) // 3))
+    own = own_gpu(sight.view, chosen(sight.view, sight.run_id))
+    lines = gpugrid.grid(sight.view, own.gpu.gpu_uuid if own else None, width, rows)
+    blocks["grid"] = Block(0, y, width, len(lines), tuple(lines))
+    return y + len(lines)
+
+
+def columns(width: int) -> tuple[int, int]:
+    """Cells of the histories and of the details beside them."""
+    detail = 30 if width < 100 else 44 if width < 160 else 58
+    detail = detail if width >= 72 else 0
+    return width - LABEL - detail - 1, detail
+
+
+def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> int:
+    cells, detail = columns(width)
+    placed = arrange(all_rows(sight, cells), bottom - y)
+    high = sum(item.lines for item in placed)
+    if high <= 0:
+        return y
+    run = chosen(sight.slow, sight.run_id)
+    figures, history, details = [], [], []
+    for row, lines in ((item.row, item.lines) for item in placed):
+        head = [Span(f" {row.label:<5} ", "dim"), Span(row.number.rjust(LABEL - 8), row.number_style or "bold")]
+        figures.append(fit(head, LABEL))
+        figures += [fit([Span(row.scale.rjust(LABEL - 1), "faint")], LABEL)] * (lines - 1)
+        history += _history(row, sight, cells, lines, run.run.run_id if run else None)
+        details.append(fit([Span("  "), Span(pieces(row.detail, detail - 3), row.detail_style)], detail))
+        details += [fit([], detail)] * (lines - 1)
+    blocks["figures"] = Block(0, y, LABEL, high, tuple(figures))
+    blocks["history"] = Block(LABEL, y, cells, high, tuple(history))
+    if detail:
+        blocks["detail"] = Block(LABEL + cells, y, detail, high, tuple(details))
+    return y + high
+
+
+def arrange(rows: list[Row], room: int) -> list[Placed]:
+    """The rows that fit in `room` lines, those of the lowest rank first; what grows takes a second line if ample."""
+    kept = sorted(range(len(rows)), key=lambda index: (rows[index].rank, index))[: max(0, room)]
+    spare = room - len(kept)
+    out = []
+    for index in sorted(kept):
+        row = rows[index]
+        grown = 1 + (row.grows and spare >= 12) + (row.grows and spare >= 30)
+        out.append(Placed(row, grown))
+    return out
+
+
+def _history(row: Row, sight: Sight, cells: int, lines: int, run_id: str | None) -> list[Line]:
+    view, run = sight.slow, chosen(sight.slow, sight.run_id)
+    if row.kind == "events":
+        return [fit([Span(ribbon.marks(run, view, cells), "warn")], cells)]
+    if row.kind == "axis":
+        return [fit([Span(axis_labels(view, cells), "faint")], cells)]
+    if row.kind == "ribbon":
+        return [ribbon.ribbon(run, view, cells) if run is not None else fit([], cells)]
+    values = on_axis(row.history, view, cells)
+    return [fit([Span(text, row.style)], cells) for text in graph(values, row.top, lines)]
+
+
+def _extras(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> None:
+    run = chosen(sight.slow, sight.run_id)
+    if run is None:
+        return
+    rows = bottom - y
+    right = width // 2 if width >= 110 else 0
+    lines = extras.evidence(run, width - right, rows)
+    if not lines and not right:
+        lines = extras.phases(run, sight.slow, width, rows)
+    if lines:
+        blocks["evidence"] = Block(0, y, width - right, len(lines), tuple(lines))
+    beside = extras.phases(run, sight.slow, right, rows) if right else []
+    if beside:
+        blocks["phases"] = Block(width - right, y, right, len(beside), tuple(beside))

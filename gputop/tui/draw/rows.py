@@ -1,0 +1,212 @@
+"""The rows of the overview: one measured thing each, with its figure of now, its history and its detail."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.records import Gpu, Process, clean
+from gputop.tui import figures
+from gputop.tui.draw import ribbon
+from gputop.tui.draw.series import nice_top, on_axis
+from gputop.tui.draw.sight import Sight, chosen, own_gpu
+from gputop.view import GpuView, History, HostView, RunView, View
+
+STALE_NS = 4_000_000_000
+"""A sample older than this is called stale: samplers report once a second and may miss a beat or two."""
+
+BURST_GAP_PCT = 15.0
+"""From this distance between a column's mean and its highest driver sample, the peaks get a row of their own."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One row. `top` is the value at full height; rows of the lowest `rank` stay longest when there is little room."""
+
+    label: str
+    number: str = ""
+    number_style: str = ""
+    history: History = ()
+    top: float = 100.0
+    scale: str = ""
+    style: str = "series"
+    detail: tuple[str, ...] = ()
+    detail_style: str = "dim"
+    rank: int = 5
+    grows: bool = False
+    kind: str = "series"
+
+
+def all_rows(sight: Sight, cells: int) -> list[Row]:
+    """Every row there is to show, from top to bottom. `cells` is the width of the histories.
+
+    Figures come from the fast view, histories and details from the slow one.
+    """
+    fast, slow = sight.view, sight.slow
+    run, slow_run = chosen(fast, sight.run_id), chosen(slow, sight.run_id)
+    rows: list[Row] = []
+    if run is not None and slow_run is not None:
+        rows += step_rows(run, slow_run, slow, cells)
+    rows += gpu_rows(sight, run, cells)
+    rows += host_rows(fast, slow, run, slow_run)
+    rows.append(Row(label="", kind="events", rank=6, detail=tuple(ribbon.legend(slow_run, slow, cells))))
+    if slow_run is not None:
+        rows.append(Row(label="why", kind="ribbon", rank=2, detail=tuple(ribbon.story(slow_run, slow, cells))))
+    rows.append(Row(label="", kind="axis", rank=3))
+    return rows
+
+
+def step_rows(run: RunView, slow_run: RunView, slow: View, cells: int) -> list[Row]:
+    """Median and 95th percentile of the step time; the second row's history is the longest step of each column."""
+    now, was = run.step_ms or {}, slow_run.step_ms or {}
+    usual, worst = on_axis(slow_run.step_history, slow, cells), on_axis(slow_run.step_max_history, slow, cells)
+    top, worst_top = nice_top(usual), nice_top(worst)
+    detail = []
+    if slow_run.state == "stalled" and slow_run.last_ns is not None:
+        detail.append(f"no step for {figures.held(slow.now_ns - slow_run.last_ns)}")
+    if slow_run.clock is not None and slow_run.clock != "device":
+        detail.append(f"{clean(slow_run.clock, 12)} clock")
+    loader = slow_run.loader
+    if loader is not None and loader.num_workers is not None:
+        detail.append(f"{loader.num_workers} workers")
+    if loader is not None and loader.batch_size is not None:
+        detail.append(f"batch {loader.batch_size}")
+    lost = [f"{figures.count(slow_run.dropped)} steps not kept"] if slow_run.dropped else []
+    gaps = [f"{slow_run.gaps} gaps"] if slow_run.gaps else []
+    return [
+        Row(label="p50", number=figures.ms(now.get("p50")), history=slow_run.step_history, top=top,
+            scale=f"top {figures.ms(top)}", detail=(*detail, f"scale {figures.ms(top)}"), rank=1, grows=True),
+        Row(label="p95", number=figures.ms(now.get("p95")), history=slow_run.step_max_history, top=worst_top,
+            scale=f"top {figures.ms(worst_top)}", style="peak", rank=3,
+            detail=(f"longest {figures.ms(was.get('max'))}", *lost, *gaps, f"scale {figures.ms(worst_top)}")),
+    ]  # fmt: skip
+
+
+def gpu_rows(sight: Sight, run: RunView | None, cells: int) -> list[Row]:
+    """The run's own GPU in full; the others, up to four in all, as one row each (more become a table)."""
+    fast, slow = sight.view, sight.slow
+    if not fast.gpus:
+        return [Row(label="GPU", number=figures.UNKNOWN, number_style="dim", detail=(why_no_gpu(slow),), rank=1)]
+    own = own_gpu(fast, run)
+    rows = _gpu_in_full(own, slow, cells) if own is not None else []
+    if len(fast.gpus) <= MOST_STRIPS:
+        others = [gpu for gpu in fast.gpus if gpu is not own]
+        rows += [_util_row(gpu, _same(gpu, slow), rank=4) for gpu in others]
+    return rows
+
+
+MOST_STRIPS = 4
+"""Up to this many GPUs get a row each; more are shown as a table of cells."""
+
+
+def why_no_gpu(view: View) -> str:
+    """Why no GPU is shown, in the GPU sampler's own words where it has some."""
+    for sampler in view.samplers:
+        if sampler.backend not in ("host", "psutil") and sampler.state != "ok":
+            return clean(sampler.why or f"{sampler.backend} {sampler.state}", 120)
+    return "no GPU sampled yet"
+
+
+def _same(gpu: GpuView, view: View) -> GpuView:
+    return next((other for other in view.gpus if other.gpu.gpu_uuid == gpu.gpu.gpu_uuid), gpu)
+
+
+def _gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
+    gpu, was = own.gpu, _same(own, slow)
+    rows = [_util_row(own, was, rank=1)]
+    means, peaks = on_axis(was.util_history, slow, cells), on_axis(was.util_max_history, slow, cells)
+    apart = any(p is not None and p - (m or 0) >= BURST_GAP_PCT for m, p in zip(means, peaks, strict=True))
+    if apart or was.burst_note:
+        latest = next((peak for peak in reversed(own.util_max_history) if peak is not None), None)
+        note = clean(was.burst_note, 120) if was.burst_note else "the driver's highest sample"
+        rows.append(Row(label=" peak", number=figures.pct(latest), history=was.util_max_history, style="peak",
+                        detail=(note,), rank=4))  # fmt: skip
+    number, style = known(gpu, own.age_ns, "mem_used_bytes", figures.used_of(gpu.mem_used_bytes, gpu.mem_total_bytes))
+    rows.append(Row(label=" mem", number=number, number_style=style, history=was.mem_history, rank=4,
+                    detail=tuple(_memory_detail(was.gpu))))  # fmt: skip
+    return rows
+
+
+def _util_row(gpu: GpuView, was: GpuView, rank: int) -> Row:
+    number, style = known(gpu.gpu, gpu.age_ns, "util_pct", figures.pct(gpu.gpu.util_pct))
+    index = gpu.gpu.gpu_index
+    return Row(label=f"GPU {index}" if index is not None else "GPU", number=number, number_style=style,
+               history=was.util_history, detail=tuple(gpu_detail(was)), rank=rank, grows=rank == 1,
+               detail_style="bad" if gpu.gpu.lost else "dim")  # fmt: skip
+
+
+def known(gpu: Gpu, age_ns: int, field: str, text: str) -> tuple[str, str]:
+    """A figure of a GPU and its style: unsupported, failed, not yet known, stale and plain look different."""
+    if getattr(gpu, field) is None:
+        if field in (gpu.unsupported or ()):
+            return figures.UNSUPPORTED, "dim"
+        if field in (gpu.failed or ()):
+            return figures.FAILED, "bad"
+        return figures.UNKNOWN, "dim"
+    return (text, "stale") if age_ns > STALE_NS else (text, "")
+
+
+def gpu_detail(view: GpuView) -> list[str]:
+    """Name, temperature, power, clock and what throttles, the most telling first."""
+    gpu = view.gpu
+    parts = ["lost: the driver no longer reaches it"] if gpu.lost else []
+    if view.age_ns > STALE_NS:
+        parts.append(f"{figures.held(view.age_ns)} old")
+    if gpu.name:
+        parts.append(clean(gpu.name, 40).removeprefix("NVIDIA ").removeprefix("GeForce "))
+    throttle = [reason for reason in gpu.throttle or () if reason not in ("idle", "app_clocks")]
+    if throttle:
+        parts.append("throttled: " + clean(", ".join(throttle).replace("_", " "), 40))
+    if gpu.power_w is not None:
+        limit = f"/{gpu.power_limit_w:.0f}" if gpu.power_limit_w is not None else ""
+        parts.append(f"{gpu.power_w:.0f}{limit} W")
+    if gpu.temp_c is not None:
+        parts.append(f"{gpu.temp_c:.0f} °C")
+    if gpu.sm_clock_mhz is not None:
+        parts.append(f"{gpu.sm_clock_mhz} MHz")
+    if gpu.sm_active_pct is not None:
+        parts.append(f"SM active {figures.pct(gpu.sm_active_pct)}")
+    return parts
+
+
+def _memory_detail(gpu: Gpu) -> list[str]:
+    parts = []
+    if gpu.mem_used_bytes is not None and gpu.mem_total_bytes:
+        parts.append(f"{figures.pct(gpu.mem_used_bytes / gpu.mem_total_bytes * 100)} in use")
+    if gpu.processes is not None:
+        parts.append(f"{len(gpu.processes)} process{'' if len(gpu.processes) == 1 else 'es'}")
+    if gpu.mem_util_pct is not None:
+        parts.append(f"memory bus {figures.pct(gpu.mem_util_pct)}")
+    return parts
+
+
+def host_rows(fast: View, slow: View, run: RunView | None, slow_run: RunView | None) -> list[Row]:
+    """The CPU: the machine's use, the run's own threads and workers, waits for disks, idle cores."""
+    if fast.host is None:
+        return [Row(label="CPU", number=figures.UNKNOWN, number_style="dim", detail=("no host sample yet",), rank=2)]
+    now, was = fast.host, slow.host or fast.host
+    style = "stale" if now.age_ns > STALE_NS else "" if now.host.cpu_pct is not None else "dim"
+    detail = tuple(cpu_detail(was, slow_run.process if slow_run else None))
+    return [Row(label="CPU", number=figures.pct(now.host.cpu_pct), number_style=style, history=was.cpu_history,
+                detail=detail, rank=2)]  # fmt: skip
+
+
+def cpu_detail(view: HostView, process: Process | None) -> list[str]:
+    """What the cores do, the most telling first."""
+    host, parts = view.host, []
+    if view.age_ns > STALE_NS:
+        parts.append(f"{figures.held(view.age_ns)} old")
+    if process is not None and process.main_thread_cpu_pct is not None:
+        parts.append(f"main {figures.pct(process.main_thread_cpu_pct)}")
+    elif process is not None and process.cpu_pct is not None:
+        parts.append(f"process {figures.pct(process.cpu_pct)}")
+    loads = [w.cpu_pct for w in (process.workers if process and process.workers else ()) if w.cpu_pct is not None]
+    if loads:
+        parts.append(f"workers {figures.pct(sum(loads))}")
+    if host.cores is not None and host.cpu_pct is not None:
+        parts.append(f"{round(host.cores * (100 - host.cpu_pct) / 100)} of {host.cores} cores idle")
+    if host.iowait_pct is not None:
+        parts.append(f"iowait {figures.pct(host.iowait_pct)}")
+    if host.disk_read_bytes_s is not None:
+        parts.append(f"disk {figures.rate(host.disk_read_bytes_s)}")
+    if host.mem_used_bytes is not None and host.mem_total_bytes is not None:
+        parts.append(f"RAM {figures.used_of(host.mem_used_bytes, host.mem_total_bytes)}")
+    return parts

@@ -1,0 +1,75 @@
+"""A history as a row of glyphs on the shared time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from gputop.tui.glyphs import RAMP, ZERO
+from gputop.view import View
+
+T = TypeVar("T")
+
+
+def on_axis(history: Sequence[T | None], view: View, cells: int) -> list[T | None]:
+    """The newest `cells` finished columns, oldest first, padded with None where there is no history yet.
+
+    A column that is still being filled is left out, so that nothing drawn is ever redrawn with another height.
+    """
+    open_now = (view.last_column + 1) * view.column_ns > view.now_ns
+    values = list(history[:-1] if open_now and history else history)[-cells:] if cells > 0 else []
+    return [None] * (cells - len(values)) + values
+
+
+def glyph(value: float | None, top: float, low: float = 0.0) -> str:
+    """The glyph for a value in a cell that covers `low` to `top`."""
+    if value is None:
+        return " "
+    if value <= low:
+        return ZERO if value <= 0 and low <= 0 else " "
+    step = (value - low) / (top - low) * len(RAMP)
+    return RAMP[min(len(RAMP) - 1, int(step - 1e-9))]
+
+
+def graph(values: Sequence[float | None], top: float, rows: int = 1) -> list[str]:
+    """The values as `rows` rows of glyphs from 0 to `top`, the upper row first."""
+    top = top if top > 0 else 1.0
+    out = []
+    for row in range(rows - 1, -1, -1):
+        low, high = top * row / rows, top * (row + 1) / rows
+        out.append("".join(glyph(value, high, low) for value in values))
+    return out
+
+
+def nice_top(values: Sequence[float | None]) -> float:
+    """The next of 1, 1.5, 2, 3, 5, 7.5 times a power of ten above all values: a scale that seldom changes."""
+    most = max((value for value in values if value is not None), default=0.0)
+    if most <= 0:
+        return 1.0
+    power = 1.0
+    while power > most:
+        power /= 10
+    while power * 10 <= most:
+        power *= 10
+    return next(power * step for step in (1, 1.5, 2, 3, 5, 7.5, 10) if power * step >= most)
+
+
+def axis_labels(view: View, cells: int) -> str:
+    """The axis under the histories: "now" at the right, round ages before it; fixed in place while time goes on."""
+    out = [" "] * cells
+    if cells < 8 or view.column_ns <= 0:
+        return "".join(out)
+    _place(out, "now", cells - 3)
+    seconds_a_cell = view.column_ns / 1e9
+    step = next((s for s in (10, 30, 60, 120, 300, 600, 1800, 3600, 14400) if s / seconds_a_cell >= 10), 86400)
+    age = step
+    while (cell := cells - 1 - round(age / seconds_a_cell)) >= 0:
+        label = f"-{age} s" if age < 60 else f"-{age // 60} m" if age < 3600 else f"-{age // 3600} h"
+        _place(out, label, cell)
+        age += step
+    return "".join(out)
+
+
+def _place(out: list[str], label: str, cell: int) -> None:
+    if cell >= 0 and cell + len(label) <= len(out) and all(c == " " for c in out[max(0, cell - 1) : cell + len(label)]):
+        out[cell : cell + len(label)] = label

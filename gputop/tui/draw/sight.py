@@ -1,0 +1,63 @@
+"""A sight: what is to be drawn at one moment, and which of it may move now."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.records import Run, clean
+from gputop.tui.lines import crop
+from gputop.view import GpuView, RunView, View
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """The view for fast figures (`view`) and the one for what moves only when a history column does (`slow`).
+
+    `paused_ns` is how far the picture lies behind when it is paused, None when it is live.
+    """
+
+    view: View
+    slow: View
+    run_id: str | None = None
+    paused_ns: int | None = None
+    no_cmdline: bool = False
+    scroll: int = 0
+
+
+def chosen(view: View, run_id: str | None) -> RunView | None:
+    """The run to show: the selected one, else the first that trains, else the first."""
+    for run in view.runs:
+        if run.run.run_id == run_id:
+            return run
+    for run in view.runs:
+        if run.state in ("training", "stalled"):
+            return run
+    return view.runs[0] if view.runs else None
+
+
+def own_gpu(view: View, run: RunView | None) -> GpuView | None:
+    """The GPU of the run, or the only one there is."""
+    if run is not None and run.gpu_uuid is not None:
+        for gpu in view.gpus:
+            if gpu.gpu.gpu_uuid == run.gpu_uuid:
+                return gpu
+    return view.gpus[0] if len(view.gpus) == 1 else None
+
+
+def name_of(run: Run, cells: int = 24) -> str:
+    """What a run is called: its label, else its script's last part, else its pid."""
+    name = run.label or (run.script or "").rstrip("/").rpartition("/")[2] or f"pid {run.pid}"
+    return crop(clean(name, 200), cells)
+
+
+def rank_of(run: Run) -> str:
+    """ "rank 0/8", or nothing for a run of one."""
+    if run.rank is None or run.world_size is None or run.world_size <= 1:
+        return ""
+    return f"rank {run.rank}/{run.world_size}"
+
+
+def is_simulated(view: View, run: RunView | None) -> bool:
+    """Whether anything shown comes from a simulated device."""
+    return view.simulated or bool(run and (run.run.simulated or run.verdict.simulated)) or any(
+        gpu.gpu.simulated for gpu in view.gpus
+    )

@@ -1,0 +1,83 @@
+"""The verdict block: the cause, the sentence that proves it, what to do, and what it would gain."""
+
+from __future__ import annotations
+
+from gputop.records import Verdict, clean
+from gputop.tui import figures
+from gputop.tui.draw.sight import Sight, chosen
+from gputop.tui.glyphs import tone_of
+from gputop.tui.lines import Line, Span, crop, fit, pieces, sides, wrap
+from gputop.view import RunView, View
+
+HOW_TO_START = ("gputop run -- python train.py", "import gputop; gputop.watch()")
+
+
+def block(sight: Sight, width: int, height: int) -> list[Line]:
+    """The verdict on the chosen run, or what is awaited, in exactly `height` lines."""
+    run = chosen(sight.slow, sight.run_id)
+    if run is None:
+        lines = waiting(sight.slow, width, height)
+    else:
+        lines = spoken(run, sight.view.now_ns, width, height)
+    return [*lines, *[fit([], width)] * (height - len(lines))][: max(0, height)]
+
+
+def spoken(run: RunView, now_ns: int, width: int, height: int) -> list[Line]:
+    """The verdict on one run in at most `height` lines."""
+    verdict = run.verdict
+    tone = f"tone.{tone_of(verdict.cause)}"
+    title = clean(verdict.cause, 40).upper()
+    rows_left = max(1, height - 2 if verdict.advice else height - 1)
+    inner = width - 3
+    rows = wrap(f"{title} {clean(verdict.headline, 400)}", inner - 1, rows_left)
+    lines = [_headline(row, title if index == 0 else "", tone, width) for index, row in enumerate(rows)]
+    if verdict.advice and len(lines) < height:
+        lines.append(_bar(tone, [Span("→ ", tone), Span(crop(clean(verdict.advice[0].do, 300), inner - 2), "bold")], width))
+    if len(lines) < height:
+        lines.append(_outlook(run, verdict, now_ns, tone, width))
+    return lines
+
+
+def _headline(text: str, title: str, tone: str, width: int) -> Line:
+    if title and text.startswith(title):
+        return _bar(tone, [Span(title, tone), Span(" " + text[len(title) :])], width)
+    return _bar(tone, [Span(text)], width)
+
+
+def _bar(tone: str, spans: list[Span], width: int) -> Line:
+    return fit([Span(" ▌ ", tone), *spans], width)
+
+
+def _outlook(run: RunView, verdict: Verdict, now_ns: int, tone: str, width: int) -> Line:
+    keys = [Span("w", "key"), Span(" why  ", "dim"), Span("y", "key"), Span(" copy ", "dim")]
+    text = pieces(outlook(run, verdict, now_ns), width - 22 if width >= 60 else width - 4)
+    return sides([Span(" ▌ ", tone), Span(text, "dim")], keys if width >= 60 else [], width)
+
+
+def outlook(run: RunView, verdict: Verdict, now_ns: int) -> list[str]:
+    """What the cure would gain, how sure the verdict is, how long it has held, and on what clock."""
+    parts = []
+    if verdict.speedup_limit is not None and verdict.speedup_limit >= 1.02:
+        parts.append(f"up to {verdict.speedup_limit:.{1 if verdict.speedup_limit >= 1.2 else 2}f}x faster")
+    parts.append(f"confidence {verdict.confidence * 100:.0f} %")
+    if verdict.tentative:
+        parts.append("tentative")
+    if verdict.since_ns is not None:
+        parts.append(f"held {figures.held((run.last_ns or now_ns if run.state in _OVER else now_ns) - verdict.since_ns)}")
+    if verdict.clock and verdict.clock != "device":
+        parts.append(f"{clean(verdict.clock, 20)} clock" if verdict.clock == "host" else clean(verdict.clock, 20))
+    return parts
+
+
+_OVER = ("ended", "lost")
+
+
+def waiting(view: View, width: int, height: int) -> list[Line]:
+    """With no run: what is awaited and the two ways to start one."""
+    text = clean(view.waiting or "waiting for a training process", 300)
+    lines = [_bar("tone.quiet", [Span(row, "bold" if index == 0 else "")], width)
+             for index, row in enumerate(wrap(text, width - 3, max(1, height - 2)))]  # fmt: skip
+    for lead, code in zip(("start it with   ", "or add a line   "), HOW_TO_START, strict=True):
+        lead_text = lead if width >= 50 else ""
+        lines.append(_bar("tone.quiet", [Span(lead_text, "dim"), Span(code, "key")], width))
+    return lines[:height]
