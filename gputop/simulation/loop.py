@@ -1,0 +1,53 @@
+"""The training loop: one, whatever the scenario and whichever clock; what it reports goes through a tap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from gputop.simulation.rig import Rig
+
+
+class Tap(Protocol):
+    """What the loop reports to: gputop's public `steps` and `phase`, or a writer of records under a virtual clock."""
+
+    def steps(self, loader: Any) -> Iterable[Any]:
+        """The loader's batches; the time inside each request is `data`."""
+
+    def phase(self, name: str) -> AbstractContextManager[Any]:
+        """The time inside is this phase's."""
+
+
+def train(rig: Rig, tap: Tap) -> Iterator[int]:
+    """Train without end, epoch after epoch; yields the number of steps done after each."""
+    host, plan = rig.physics.host, rig.physics.episodes
+    step = 0
+    while True:
+        for _ in tap.steps(rig.loader):
+            with tap.phase("h2d"):
+                rig.to_device()
+            with tap.phase("forward"):
+                rig.forward()
+            with tap.phase("backward"):
+                rig.backward()
+            with tap.phase("optimizer"):
+                rig.update()
+            if host.reads:
+                with tap.phase("sync"):
+                    rig.read_back()
+            rig.work(host.work_ns)
+            step += 1
+            if plan.validate_every and step % plan.validate_every == 0:
+                validate(rig, tap)
+            if plan.save_every and step % plan.save_every == 0:
+                with tap.phase("checkpoint"):
+                    rig.save()
+            yield step
+
+
+def validate(rig: Rig, tap: Tap) -> None:
+    """One pass over the validation set: forward alone, its own loader."""
+    for _ in tap.steps(rig.validation):
+        with tap.phase("forward"):
+            rig.evaluate()

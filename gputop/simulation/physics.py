@@ -1,0 +1,109 @@
+"""What a simulated run is made of: durations, sizes and resources. No field names a bottleneck."""
+
+from __future__ import annotations
+
+import msgspec
+
+MS = 1_000_000
+US = 1_000
+GIB = 1 << 30
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The simulated host."""
+
+    cores: int = 12
+    mem_total_bytes: int = 128 * GIB
+    mem_used_bytes: int = 31 * GIB
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """The simulated device. Links in bytes/s, as of PCIe 5 x16: pinned near its rating, pageable far below."""
+
+    name: str = "Simulated H100 80GB"
+    mem_total_bytes: int = 80 * GIB
+    power_idle_w: float = 72.0
+    power_limit_w: float = 700.0
+    clock_max_mhz: int = 1980
+    clock_min_mhz: int = 600
+    slowdown_c: float = 87.0
+    ambient_c: float = 32.0
+    c_per_w: float = 0.062
+    warming_s: float = 4.0
+    pinned_bytes_s: float = 48e9
+    pageable_bytes_s: float = 6e9
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """The data loader: `decode_ns` is one core's time for one batch, `read_bytes` what that reads from disk."""
+
+    workers: int = 8
+    prefetch: int = 2
+    pin_memory: bool = True
+    batch: int = 128
+    batches: int = 400
+    batch_bytes: int = 77 * (1 << 20)
+    read_bytes: int = 14 * (1 << 20)
+    decode_ns: int = 300 * MS
+    decode_jitter: float = 0.15
+    handover_ns: int = 600 * US
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """The work of one step: kernels of each phase, `kernel_ns` long on the device, `launch_ns` of host time each.
+
+    `return_ns` is the way from a phase's last launch to the script's next statement.
+    """
+
+    name: str = "ResNet"
+    params: int = 44_500_000
+    on_device: bool = True
+    forward: int = 400
+    backward: int = 800
+    optimizer: int = 40
+    kernel_ns: int = 60 * US
+    optimizer_kernel_ns: int = 50 * US
+    launch_ns: int = 7 * US
+    return_ns: int = 30 * US
+    intensity: float = 0.8
+    mem_bytes: int = 41 * GIB
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loop itself does besides: `reads` device values read back one by one, each after a small kernel."""
+
+    work_ns: int = 300 * US
+    reads: int = 0
+    read_kernel_ns: int = 6 * US
+    read_latency_ns: int = 30 * US
+    retry_every: int = 0
+    retry_ns: int = 0
+
+
+class Episodes(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens every so many steps: a validation pass, a checkpoint. 0: never."""
+
+    validate_every: int = 0
+    validate_batches: int = 0
+    validate_workers: int = 4
+    validate_decode_ns: int = 60 * MS
+    save_every: int = 0
+    save_bytes: int = 0
+    save_bytes_s: float = 1.2e9
+
+
+class Physics(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run. `jitter` is the relative spread of host times and kernels from step to step."""
+
+    machine: Machine = Machine()
+    gpu: Gpu = Gpu()
+    input: Input = Input()
+    model: Model = Model()
+    host: Host = Host()
+    episodes: Episodes = Episodes()
+    jitter: float = 0.03
+    speed: float = 1.0
+
+    def scaled(self, ns: float) -> int:
+        """A duration at this run's speed."""
+        return round(ns / self.speed)

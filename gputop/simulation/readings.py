@@ -1,0 +1,146 @@
+"""What samplers read off a simulated machine: two of its states turned into gpu, burst, host and process records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gputop import records
+from gputop.simulation.state import GPU_PCI, GPU_UUID, SAMPLE_NS, State
+
+CONTEXT_BYTES = 520 << 20
+"""Device memory that a CUDA context takes besides what the allocator holds."""
+
+BACKGROUND_CORES = 0.15
+"""CPU that the rest of the simulated machine uses, in cores."""
+
+
+def gpu(state: State) -> records.Gpu:
+    """The device as its driver would show it; `util_pct` is the mean of the driver's samples of the last second."""
+    recent = state.util_pct[-6:]
+    used = state.gpu_mem_bytes + CONTEXT_BYTES if state.gpu_used else 0
+    throttled = state.clock_mhz < state.clock_max_mhz
+    return records.Gpu(
+        t=state.t,
+        host=state.host,
+        gpu_uuid=GPU_UUID,
+        gpu_index=0,
+        gpu_pci=GPU_PCI,
+        name=state.gpu_name,
+        util_pct=round(sum(recent) / len(recent)),
+        mem_used_bytes=used,
+        mem_total_bytes=state.gpu_mem_total_bytes,
+        power_w=state.power_w,
+        power_limit_w=state.power_limit_w,
+        power_limit_default_w=state.power_limit_w,
+        temp_c=state.temp_c,
+        temp_slowdown_c=state.temp_slowdown_c,
+        sm_clock_mhz=state.clock_mhz,
+        sm_clock_max_mhz=state.clock_max_mhz,
+        throttle=["thermal_sw"] if throttled else ([] if any(recent) else ["idle"]),
+        throttled_ns={"thermal_sw": state.throttled_ns},
+        pcie_gen=5,
+        pcie_gen_max=5,
+        pcie_width=16,
+        pcie_width_max=16,
+        processes=[records.GpuProcess(pid=state.pid, mem_bytes=used, name="python")] if state.gpu_used else [],
+        simulated=True,
+    )
+
+
+def burst(state: State, since: State | None) -> records.Burst | None:
+    """The driver's samples that ended since the last state; None when there is none."""
+    known = since.util_t + len(since.util_pct) * SAMPLE_NS if since else 0
+    pairs = [(i * SAMPLE_NS, pct) for i, pct in enumerate(state.util_pct) if state.util_t + i * SAMPLE_NS >= known]
+    if not pairs:
+        return None
+    first = pairs[0][0]
+    return records.Burst(
+        t=state.util_t + first,
+        host=state.host,
+        gpu_uuid=GPU_UUID,
+        dt_ns=[dt - first for dt, _ in pairs],
+        util_pct=[pct for _, pct in pairs],
+    )
+
+
+def host(state: State, since: State) -> records.Host:
+    """The machine between two states; every core busy is 100 %."""
+    rate = _per_ns(state, since)
+    main, compute, other = rate("main_cpu_ns"), rate("compute_cpu_ns"), rate("other_cpu_ns")
+    workers = _workers(state, since)
+    busy = min(state.cores, main + compute + other + sum(workers) + BACKGROUND_CORES)
+    return records.Host(
+        t=state.t,
+        host=state.host,
+        cpu_pct=round(100 * busy / state.cores, 1),
+        user_pct=round(96 * busy / state.cores, 1),
+        system_pct=round(4 * busy / state.cores, 1),
+        iowait_pct=0.0,
+        steal_pct=0.0,
+        per_core_pct=_cores([main, *workers], busy, state.cores),
+        cores=state.cores,
+        load1=round(busy, 2),
+        mem_used_bytes=state.mem_used_bytes,
+        mem_total_bytes=state.mem_total_bytes,
+        swap_used_bytes=0,
+        swap_in_bytes_s=0.0,
+        disk_read_bytes_s=round(rate("read_bytes") * 1e9),
+        disk_write_bytes_s=round(rate("written_bytes") * 1e9),
+    )
+
+
+def process(state: State, since: State) -> records.Process:
+    """The training process and its loader's workers between two states; one core busy is 100 %."""
+    rate = _per_ns(state, since)
+    main, workers = rate("main_cpu_ns"), _workers(state, since)
+    read_bytes_s = rate("read_bytes") * 1e9
+    return records.Process(
+        t=state.t,
+        host=state.host,
+        pid=state.pid,
+        run_id=state.run_id,
+        name="python",
+        cpu_pct=round(100 * (main + rate("compute_cpu_ns")), 1),
+        main_thread_cpu_pct=round(100 * main, 1),
+        rss_bytes=5 << 30,
+        state="R" if main > 0.5 else "S",
+        read_bytes_s=0.0 if workers else round(read_bytes_s),
+        workers=[
+            records.Worker(
+                pid=state.pid + 1 + i,
+                cpu_pct=round(100 * cpu, 1),
+                threads=1,
+                state="R" if cpu > 0.5 else "S",
+                read_bytes_s=round(read_bytes_s / len(workers)),
+                rss_bytes=1 << 30,
+            )
+            for i, cpu in enumerate(workers)
+        ],
+    )
+
+
+def _per_ns(state: State, since: State) -> Callable[[str], float]:
+    """Rates of a state's counters since an earlier one, per nanosecond."""
+    ns = max(1, state.t - since.t)
+
+    def rate(counter: str) -> float:
+        change: float = getattr(state, counter) - getattr(since, counter)
+        return max(0.0, change) / ns
+
+    return rate
+
+
+def _workers(state: State, since: State) -> list[float]:
+    ns = max(1, state.t - since.t)
+    return [
+        min(1.0, max(0.0, (now - before) / ns))
+        for now, before in zip(state.worker_cpu_ns, since.worker_cpu_ns, strict=True)
+    ]
+
+
+def _cores(threads: list[float], busy: float, cores: int) -> list[float]:
+    """Each busy thread on a core of its own, what is left spread over the others."""
+    loads = sorted(threads, reverse=True)[:cores] + [0.0] * (cores - len(threads))
+    room = sum(1.0 - load for load in loads)
+    rest = max(0.0, busy - sum(loads)) / room if room else 0.0
+    return [round(min(100.0, 100 * (load + (1.0 - load) * rest)), 1) for load in loads]
