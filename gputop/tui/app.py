@@ -1,0 +1,205 @@
+"""The app: takes a view at each tick, keeps what is selected and paused, and hands both to the screen shown."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from rich.console import Console
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+from textual.screen import Screen
+
+from gputop.tui.draw.sight import Sight, chosen
+from gputop.tui.filters import Lean
+from gputop.tui.options import Options, Picture
+from gputop.tui.palette import palette
+from gputop.tui.screens import Overview, Page
+from gputop.tui.terminal import Terminal
+from gputop.view import View
+
+
+class GputopApp(App[int]):
+    """The live screen over one picture. `clock` gives monotonic seconds; `snapshots` is where files are put."""
+
+    TITLE = "gputop"
+    ENABLE_COMMAND_PALETTE = False
+    INHERIT_BINDINGS = False
+    CSS = "Screen { overflow: hidden; layers: base; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,ctrl+c,ctrl+q", "leave", "quit", id="quit", tooltip="End gputop; the training goes on", priority=True),
+        Binding("space", "pause", "pause", id="pause", tooltip="Freeze the picture; data is still collected"),
+        Binding("question_mark,h,f1", "page('help')", "help", id="help", tooltip="Every key and glyph"),
+        Binding("w", "page('why')", "why", id="why", tooltip="Evidence for and against, advice with code"),
+        Binding("g", "page('gpus')", "gpus", id="gpus", tooltip="Every GPU and what runs on it"),
+        Binding("p", "page('processes')", "processes", id="processes", tooltip="The trainer and its workers"),
+        Binding("r", "page('runs')", "runs", id="runs", tooltip="Every training run found"),
+        Binding("i", "page('info')", "sources", id="info", tooltip="Where figures come from and how old they are"),
+        Binding("tab", "select_run(1)", "next run", id="next_run", tooltip="Show the next run", priority=True),
+        Binding("shift+tab", "select_run(-1)", "previous run", id="previous_run", tooltip="Show the run before",
+                priority=True),
+        Binding("y", "copy", "copy", id="copy", tooltip="Copy the verdict (OSC 52, and to a file)"),
+        Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
+        Binding("ctrl+z", "suspend_process", "suspend", id="suspend", tooltip="Back to the shell; fg returns"),
+    ]  # fmt: skip
+
+    def __init__(
+        self,
+        picture: Picture,
+        options: Options,
+        terminal: Terminal,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_leave: Callable[[int], None] = lambda code: None,
+        driver_class: type[Any] | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class, ansi_color=True)
+        self.animation_level = "none"
+        self.options, self.terminal = options, terminal
+        self.shades = palette(options.theme, terminal)
+        self.crash: BaseException | None = None
+        self.error_console = Console(file=io.StringIO(), width=100)
+        self._picture, self._clock, self._on_leave = picture, clock, on_leave
+        self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
+        self._fast: View = picture.view()
+        self._slow: View = self._fast
+        self._run_id: str | None = None
+        self._paused_at: float | None = None
+        self._note, self._note_until = "", 0.0
+
+    def get_default_screen(self) -> Screen[None]:
+        """The overview is what is shown first."""
+        return Overview()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """One filter of our own: without it every span carries the terminal's default colours, or grey under NO_COLOR."""
+        return self._lean
+
+    def on_mount(self) -> None:
+        if self.shades.background is not None:
+            self.screen.styles.background = self.shades.background
+        self.set_interval(max(0.1, self.options.refresh * (2 if self.options.slow_link else 1)), self.tick)
+
+    def tick(self) -> None:
+        """Takes the newest view and shows it, unless the terminal has not yet taken what was written before."""
+        if not takes_bytes(sys.__stderr__):
+            return
+        if self._paused_at is None:
+            self._look(self._picture.view())
+        self.show()
+
+    def _look(self, view: View) -> None:
+        self._fast = view
+        if _moves_slow(self._slow, view, self._run_id):
+            self._slow = view
+
+    def show(self, *, at_once: bool = False) -> None:
+        """Draws the current sight on the screen in front; `at_once` moves the slow parts too."""
+        if at_once:
+            self._slow = self._fast
+        screen = self.screen
+        if isinstance(screen, Overview | Page):
+            screen.show(self.sight(), self.note())
+
+    def sight(self) -> Sight:
+        """What is to be drawn now."""
+        paused = None if self._paused_at is None else max(0, int((self._clock() - self._paused_at) * 1e9))
+        return Sight(
+            view=self._fast, slow=self._slow, run_id=self._run_id, paused_ns=paused, no_cmdline=self.options.no_cmdline
+        )
+
+    def note(self) -> str:
+        """What the person's last key did, for a few seconds."""
+        return self._note if self._clock() < self._note_until else ""
+
+    def say(self, text: str) -> None:
+        """Puts a short answer into the last line."""
+        self._note, self._note_until = text, self._clock() + 4.0
+        self.show()
+
+    def action_leave(self) -> None:
+        self._on_leave(0)
+        self.exit(0)
+
+    def action_pause(self) -> None:
+        self._paused_at = self._clock() if self._paused_at is None else None
+        if self._paused_at is None:
+            self._look(self._picture.view())
+        self.show(at_once=True)
+
+    def action_page(self, name: str) -> None:
+        if isinstance(self.screen, Page):
+            same = self.screen.page_name == name
+            self.pop_screen()
+            if same:
+                return
+        self.push_screen(Page(name))
+
+    def action_back(self) -> None:
+        if isinstance(self.screen, Page):
+            self.pop_screen()
+
+    def action_select_run(self, step: int) -> None:
+        runs = self._fast.runs
+        if not runs:
+            return
+        now = chosen(self._fast, self._run_id)
+        at = next((index for index, run in enumerate(runs) if run is now), 0)
+        self._run_id = runs[(at + step) % len(runs)].run.run_id
+        self.show(at_once=True)
+
+    def action_copy(self) -> None:
+        from gputop.tui.keeping import keep_verdict
+
+        run = chosen(self._fast, self._run_id)
+        if run is None:
+            self.say("no verdict to copy yet")
+            return
+        text, answer = keep_verdict(run, self._fast)
+        if not self.is_headless:
+            self.copy_to_clipboard(text)
+        self.say(answer)
+
+    def action_snapshot(self) -> None:
+        from gputop.tui.keeping import keep_picture
+
+        self.say(keep_picture(self.export_screenshot(title="gputop")))
+
+    def _handle_exception(self, error: Exception) -> None:
+        if self.crash is None:
+            self.crash = error
+        super()._handle_exception(error)
+
+
+def _moves_slow(slow: View, view: View, run_id: str | None) -> bool:
+    """Whether histories, details and the verdict's wording may be drawn anew: at a new column, or when what is
+    watched or concluded is no longer the same."""
+    if view.last_column != slow.last_column or len(view.gpus) != len(slow.gpus):
+        return True
+    if [run.run.run_id for run in view.runs] != [run.run.run_id for run in slow.runs]:
+        return True
+    now, before = chosen(view, run_id), chosen(slow, run_id)
+    if now is None or before is None:
+        return view.waiting != slow.waiting
+    return (now.verdict.cause, now.verdict.tentative, now.state) != (
+        before.verdict.cause, before.verdict.tentative, before.state,
+    )  # fmt: skip
+
+
+def takes_bytes(stream: Any) -> bool:
+    """Whether the terminal has room for more; one that has stopped reading must not stall the loop."""
+    try:
+        fd = stream.fileno()
+        if not os.isatty(fd):
+            return True
+        poll = select.poll()
+        poll.register(fd, select.POLLOUT)
+        return bool(poll.poll(0))
+    except (AttributeError, OSError, ValueError):
+        return True

@@ -1,0 +1,23 @@
+"""The terminal driver, with one thing added: a key that quits is seen even while the event loop stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import events
+from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
+
+QUIT_KEYS = frozenset({"q", "ctrl+c", "ctrl+q"})
+
+
+def driver_class(on_quit: Callable[[], None]) -> type[LinuxDriver]:
+    """A driver that calls `on_quit`, from its input thread, when a key that quits is pressed."""
+
+    class GuardedDriver(LinuxDriver):
+        def process_message(self, message: Message) -> None:
+            if isinstance(message, events.Key) and message.key in QUIT_KEYS:
+                on_quit()
+            super().process_message(message)
+
+    return GuardedDriver

@@ -1,0 +1,66 @@
+"""Keeping what is on the screen: the verdict as text, the screen as a picture. Files go where the person keeps state."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from gputop.records import clean
+from gputop.tui.draw.extras import value_text
+from gputop.tui.draw.sight import name_of, rank_of
+from gputop.tui.draw.verdict import outlook
+from gputop.view import RunView, View
+
+
+def folder() -> Path:
+    """$XDG_STATE_HOME/gputop, else ~/.local/state/gputop; made if absent. Raises OSError."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    path = Path(base) / "gputop"
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path
+
+
+def verdict_text(run: RunView, view: View) -> str:
+    """The verdict with its evidence and advice, as one would paste it into a ticket."""
+    verdict = run.verdict
+    title = " ".join(part for part in (name_of(run.run, 80), rank_of(run.run), f"on {clean(view.hostname, 80)}") if part)
+    lines = [
+        f"{title}: {verdict.cause}" + (" (simulated GPU)" if view.simulated or verdict.simulated else ""),
+        clean(verdict.headline, 500),
+        ", ".join(outlook(run, verdict, view.now_ns)),
+    ]
+    lines += [f"  {'+' if e.supports else '-'} {clean(e.signal, 200)}: {value_text(e)}" for e in verdict.evidence]
+    for item in verdict.advice:
+        lines.append(f"-> {clean(item.do, 300)}" + (f" ({clean(item.why, 300)})" if item.why else ""))
+        if item.code:
+            lines += [f"   {clean(row, 300)}" for row in item.code.splitlines()]
+    lines += [f"note: {clean(notice, 300)}" for notice in verdict.notices]
+    return "\n".join(lines) + "\n"
+
+
+def keep_verdict(run: RunView, view: View) -> tuple[str, str]:
+    """The text to copy, and a sentence that says where else it is."""
+    text = verdict_text(run, view)
+    try:
+        path = folder() / "verdict.txt"
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        return text, f"copied; not written: {error.strerror}"
+    return text, f"copied, and in {_short(path)}"
+
+
+def keep_picture(svg: str) -> str:
+    """Writes the picture and says where it is."""
+    try:
+        path = folder() / time.strftime("screen-%Y%m%d-%H%M%S.svg")
+        path.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        return f"no snapshot: {error.strerror}"
+    return f"saved {_short(path)}"
+
+
+def _short(path: Path) -> str:
+    home = os.path.expanduser("~")
+    text = str(path)
+    return clean("~" + text[len(home) :] if text.startswith(home + os.sep) else text, 60)

@@ -1,0 +1,1 @@
+"""The pages behind the overview: each a module with `draw(sight, width)` giving all its lines."""

@@ -1,0 +1,72 @@
+"""Every key, every glyph, and where the figures of the screen come from."""
+
+from __future__ import annotations
+
+from gputop.tui.draw.sight import Sight
+from gputop.tui.glyphs import BUCKETS, MARKS, RIBBON
+from gputop.tui.lines import Line, Span, fit
+
+KEYS = (
+    ("q  Ctrl+C", "quit; the training goes on untouched"),
+    ("space", "pause the picture; data is still collected"),
+    ("w", "why: evidence for and against the verdict, advice with code"),
+    ("g", "every GPU: load, memory, power, clocks, what runs on it"),
+    ("p", "processes: the trainer and its loader workers"),
+    ("r", "runs: every training found on this machine"),
+    ("i", "sources: where each figure comes from and how old it is"),
+    ("tab  shift+tab", "next and previous run; on the overview also the arrows and h j k l's j and k"),
+    ("y", "copy the verdict: to the clipboard (OSC 52) and to a file"),
+    ("s", "save the screen as SVG"),
+    ("Ctrl+Z", "suspend; fg brings it back"),
+    ("?  h  F1", "this page; the same key or Esc leaves it"),
+)
+
+BUCKET_TEXTS = {
+    "data": "waiting for the next batch", "h2d": "copying the batch to the GPU",
+    "forward": "from the batch's arrival to backward", "backward": "backward pass", "optimizer": "the update",
+    "sync": "reading device values back (.item(), .cpu())", "comm": "waiting for other ranks",
+    "checkpoint": "saving", "eval": "evaluation inside the loop", "self": "gputop's own cost in the training process",
+    "other": "what no mark covers: Python between the phases",
+}  # fmt: skip
+
+FAMILY_TEXTS = {
+    "input": "the input pipeline", "transfer": "copies to the GPU", "host": "the training process's own CPU work",
+    "placement": "work on the wrong device", "device": "the GPU itself (healthy)", "distributed": "other ranks",
+    "episodic": "checkpoint, evaluation, warm-up", "state": "nothing to judge",
+}  # fmt: skip
+
+
+def draw(sight: Sight, width: int) -> list[Line]:
+    """All lines of the page."""
+    lines = [_heading("keys", width)]
+    lines += [_pair(key, text, "key", width) for key, text in KEYS]
+    lines += [fit([], width), _heading("a step's time, bucket by bucket", width)]
+    for name, (letter, texture) in BUCKETS.items():
+        lines.append(_pair(f"{texture}{letter} {name}", BUCKET_TEXTS[name], f"bucket.{name}", width))
+    lines.append(_pair("▫ your own", "phases marked with gputop.phase", "bucket.user", width))
+    lines += [fit([], width), _heading("verdict over time", width)]
+    lines += [_pair(f"{RIBBON[family] * 2} {family}", text, f"family.{family}", width)
+              for family, text in FAMILY_TEXTS.items()]  # fmt: skip
+    lines += [fit([], width), _heading("marks on the time axis", width)]
+    for letter in dict.fromkeys(MARKS.values()):
+        names = ", ".join(kind.replace("_", " ") for kind, other in MARKS.items() if other == letter)
+        lines.append(_pair(letter, names, "warn", width))
+    lines += [fit([], width), _heading("figures that are not there", width)]
+    lines += [
+        _pair("–", "not known yet", "dim", width),
+        _pair("n/a", "this device or driver cannot say", "dim", width),
+        _pair("failed", "the driver was asked and answered with an error", "bad", width),
+        _pair("_  (history)", "a measured zero; a blank is no measurement", "series", width),
+        _pair("12 s old", "stale: the last sample is older than four seconds", "stale", width),
+    ]
+    lines += [fit([], width), _heading("mouse", width)]
+    lines.append(_pair("wheel", "scrolls pages; Shift-drag selects text as usual", "", width))
+    return lines
+
+
+def _heading(text: str, width: int) -> Line:
+    return fit([Span(f" {text}", "title")], width)
+
+
+def _pair(left: str, text: str, style: str, width: int) -> Line:
+    return fit([Span(f"   {left:<17}", style), Span(text)], width)

@@ -1,0 +1,60 @@
+"""Runs the screen on this process's terminal, from the first look at the terminal to the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from gputop.tui.guard import Guard
+from gputop.tui.options import Options, Picture
+from gputop.tui.terminal import Terminal, examine
+
+CRASHED = 1
+
+_SYSTEMS = {"none": "standard", "16": "standard", "256": "256", "truecolor": "truecolor"}
+
+
+def run(picture: Picture, options: Options) -> int:
+    """Shows the picture until the person leaves, and closes it. Main thread only."""
+    terminal = examine(options, os.environ, getattr(sys.__stderr__, "encoding", None))
+    _prepare(terminal)
+    from gputop.tui.app import GputopApp
+    from gputop.tui.driver import driver_class
+
+    def ask(code: int) -> None:
+        loop = app._loop
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(app.exit, code)
+            except RuntimeError:
+                pass  # the loop closed in between: the app has ended
+
+    guard = Guard(ask, picture.close)
+    app = GputopApp(
+        picture, options, terminal, on_leave=guard.leave, driver_class=driver_class(lambda: guard.leave(0))
+    )  # fmt: skip
+    with guard:
+        app.run(mouse=options.mouse)
+        code = guard.code
+        picture.close()
+    if code is not None:
+        return code
+    if app.crash is not None:
+        _confess(app.crash, debug=options.debug)
+        return CRASHED
+    return app.return_code or 0
+
+
+def _prepare(terminal: Terminal) -> None:
+    """Tells Textual, which reads its settings when imported, what was decided about the terminal."""
+    os.environ["TEXTUAL_COLOR_SYSTEM"] = _SYSTEMS[terminal.colors]
+    os.environ["TEXTUAL_ANIMATIONS"] = "none"
+
+
+def _confess(error: BaseException, *, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    else:
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        print(f"gputop: the screen failed ({what}); the training is not affected. --debug shows more.", file=sys.stderr)

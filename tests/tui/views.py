@@ -1,0 +1,219 @@
+"""Canned views of every state a screen may meet, at a fixed moment, and a picture that plays them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from gputop.records import (
+    Advice, Event, Evidence, Gpu, GpuProcess, Host, Loader, Model, Process, Run, RunnerUp, Sampler, Verdict, Worker,
+)  # fmt: skip
+from gputop.view import GpuView, HostView, RunView, Share, View
+
+NOW = 1_790_000_000_000_000_000
+COLUMN = 2_000_000_000
+LAST = NOW // COLUMN
+SECOND = 1_000_000_000
+G = 1024**3
+
+
+def wave(low: float, high: float, period: int, shift: int = 0, many: int = 150) -> tuple[float, ...]:
+    """A history that rises to `high` once every `period` columns."""
+    return tuple(high if (i + shift) % period == 0 else low + (i * 7 % 5) * (high - low) / 60 for i in range(many))
+
+
+def input_verdict(run_id: str = "r0", **changes: Any) -> Verdict:
+    """The loader has too few workers."""
+    fields: dict[str, Any] = {
+        "t": NOW, "run_id": run_id, "cause": "input-workers", "family": "input",
+        "headline": "workers can't keep up: 104 of 184 ms per step waits for data "
+                    "(4 of 4 workers at 98 % CPU, 8 cores idle)",
+        "confidence": 0.93, "share_pct": 57.0, "speedup_limit": 2.3, "since_ns": NOW - 130 * SECOND, "clock": "device",
+        "evidence": [
+            Evidence(signal="share of a step spent waiting for data", value=57.0, unit="%", threshold=15.0, source="step"),
+            Evidence(signal="CPU of the busiest worker", value=98.0, unit="%", threshold=85.0, source="process"),
+            Evidence(signal="idle cores", value=8.0, unit="cores", threshold=1.0, source="host"),
+            Evidence(signal="batches ready when the loop asked", value=0.2, unit="batches", threshold=1.0, source="step"),
+            Evidence(signal="disk busy", value=12.0, unit="%", threshold=80.0, supports=False, source="host"),
+        ],
+        "advice": [
+            Advice(do="num_workers 4 → 10", why="each batch takes a worker 416 ms; ten workers hide that behind 80 ms steps",
+                   code="DataLoader(dataset, batch_size=128, num_workers=10, pin_memory=True, persistent_workers=True)"),
+            Advice(do="move the resize into the dataset's cache", why="it is the same for every epoch"),
+        ],
+        "runner_up": RunnerUp(cause="launch-bound", share_pct=9.0),
+        "notices": ["nvidia-smi would show 37 % here; the driver's own samples show bursts of 90 % every 180 ms"],
+    }  # fmt: skip
+    return Verdict(**{**fields, **changes})
+
+
+def bound_verdict(run_id: str = "r0") -> Verdict:
+    """The device is the limit, as it should be."""
+    return Verdict(
+        t=NOW, run_id=run_id, cause="gpu-bound", family="device", confidence=0.88, share_pct=96.0, speedup_limit=1.0,
+        headline="the GPU is the limit: it idles 4 % of a step and the queue is never empty", clock="device",
+        since_ns=NOW - 3700 * SECOND,
+        advice=[Advice(do="next lever: bfloat16 autocast", why="every matmul runs in float32")],
+        evidence=[Evidence(signal="device idle", value=4.0, unit="%", threshold=10.0, source="step")],
+    )  # fmt: skip
+
+
+def run_view(run_id: str = "r0", verdict: Verdict | None = None, **changes: Any) -> RunView:
+    """A run that trains at 5.4 steps a second."""
+    rank = changes.pop("rank", None)
+    run = Run(
+        t=NOW - 872 * SECOND, run_id=run_id, pid=4242, host="gpu-box-3", script="/home/ada/train.py", rank=rank,
+        world_size=None if rank is None else 8, gpu_uuid="GPU-0", gpu_name="H100", framework="torch", user="ada",
+        framework_version="2.13.0", python="3.12.4", argv=["train.py", "--epochs", "90"], cores=12, cores_allowed=12,
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "run": run, "state": "training", "verdict": verdict or input_verdict(run_id), "steps_total": 12034,
+        "step_ms": {"p50": 184.2, "p95": 391.0, "max": 512.0}, "steps_per_s": 5.4, "samples_per_s": 691.0,
+        "ledger": (
+            Share("data", 56.6, 104.0), Share("h2d", 3.1, 5.7), Share("forward", 13.0, 24.0), Share("backward", 21.7, 40.0),
+            Share("optimizer", 4.3, 7.9), Share("self", 0.1, 0.2), Share("other", 1.2, 2.2),
+        ),
+        "loader": Loader(t=NOW, run_id=run_id, loader_id=0, num_workers=4, batch_size=128, pin_memory=True,
+                         prefetch_factor=2, persistent_workers=False, dataset="ImageFolder", batches=10_009),
+        "model": Model(t=NOW, run_id=run_id, name="ResNet", param_count=25_557_032, param_bytes=102_228_128,
+                       devices={"cuda:0": 25_557_032}, dtypes={"float32": 25_557_032}, optimizer="SGD", compiled=False),
+        "process": Process(t=NOW, host="gpu-box-3", pid=4242, run_id=run_id, cpu_pct=38.0, main_thread_cpu_pct=22.0,
+                           threads=31, rss_bytes=5 * G, state="S", read_bytes_s=0.0, cmdline="python train.py --epochs 90",
+                           workers=[Worker(pid=4300 + i, cpu_pct=98.0 - i, state="R", threads=1, rss_bytes=900 << 20,
+                                           read_bytes_s=10.0e6, system_pct=3.0) for i in range(4)]),
+        "gpu_uuid": "GPU-0", "gpu_match": "uuid", "clock": "device", "first_ns": NOW - 872 * SECOND, "last_ns": NOW,
+        "step_history": wave(170.0, 350.0, 4), "step_max_history": wave(200.0, 510.0, 4),
+        "cause_history": (*("warmup",) * 60, *("input-workers",) * 90),
+        "phase_history": {"data": wave(60.0, 220.0, 4), "forward": wave(22.0, 26.0, 9), "backward": wave(38.0, 42.0, 7)},
+    }  # fmt: skip
+    return RunView(**{**fields, **changes})
+
+
+def gpu_view(index: int = 0, **changes: Any) -> GpuView:
+    """A GPU that is busy a third of the time, in bursts."""
+    gpu_fields: dict[str, Any] = {
+        "t": NOW, "host": "gpu-box-3", "gpu_uuid": f"GPU-{index}", "gpu_index": index, "name": "NVIDIA H100 80GB HBM3",
+        "util_pct": 37.0, "mem_used_bytes": 41 * G, "mem_total_bytes": 80 * G, "power_w": 312.0, "power_limit_w": 700.0,
+        "temp_c": 61.0, "sm_clock_mhz": 1980, "sm_clock_max_mhz": 1980, "pcie_gen": 5, "pcie_width": 16,
+        "processes": [GpuProcess(pid=4242, mem_bytes=40 * G, name="python", user="ada", cmdline="python train.py")],
+    }  # fmt: skip
+    gpu_fields.update(changes.pop("gpu", {}))
+    fields: dict[str, Any] = {
+        "gpu": Gpu(**gpu_fields), "age_ns": 400_000_000, "util_history": wave(18.0, 90.0, 3, index),
+        "util_max_history": wave(85.0, 93.0, 5, index), "mem_history": (51.0,) * 150,
+        "burst_note": "bursts of 90 % every 180 ms",
+    }  # fmt: skip
+    return GpuView(**{**fields, **changes})
+
+
+def host_view(**changes: Any) -> HostView:
+    """A third of twelve cores in use."""
+    host = Host(
+        t=NOW, host="gpu-box-3", cpu_pct=34.0, iowait_pct=0.0, cores=12, disk_read_bytes_s=41.0e6, mem_used_bytes=22 * G,
+        mem_total_bytes=126 * G, load1=4.3,
+    )  # fmt: skip
+    return HostView(**{"host": host, "age_ns": 300_000_000, "cpu_history": wave(31.0, 38.0, 6), **changes})
+
+
+def view(**changes: Any) -> View:
+    """One input-bound run on one GPU."""
+    fields: dict[str, Any] = {
+        "now_ns": NOW, "source": "live", "hostname": "gpu-box-3", "column_ns": COLUMN, "last_column": LAST,
+        "started_ns": NOW - 900 * SECOND, "runs": (run_view(),), "gpus": (gpu_view(),), "host": host_view(),
+        "events": (
+            Event(t=NOW - 40 * SECOND, kind="epoch", run_id="r0", label="3"),
+            Event(t=NOW - 64 * SECOND, kind="checkpoint", run_id="r0", dur_ns=2 * SECOND),
+        ),
+    }  # fmt: skip
+    return View(**{**fields, **changes})
+
+
+def gpu_bound() -> View:
+    """A healthy run."""
+    ledger = (
+        Share("data", 1.0, 1.8), Share("h2d", 2.0, 3.7), Share("forward", 31.0, 57.0), Share("backward", 61.0, 112.0),
+        Share("optimizer", 4.0, 7.4), Share("other", 1.0, 1.8),
+    )  # fmt: skip
+    run = run_view(verdict=bound_verdict(), ledger=ledger, step_history=wave(180, 184, 9), step_max_history=wave(186, 190, 7),
+                   cause_history=(*("warmup",) * 20, *("gpu-bound",) * 130))  # fmt: skip
+    busy = gpu_view(gpu={"util_pct": 98.0}, util_history=wave(96, 99, 8), util_max_history=wave(99, 100, 8), burst_note=None)
+    return view(runs=(run,), gpus=(busy,), events=())
+
+
+def no_run() -> View:
+    """Nothing trains yet."""
+    return view(runs=(), events=(), waiting="waiting for a training process: none found on this machine yet")
+
+
+def no_gpu() -> View:
+    """No driver here; a run on the CPU."""
+    verdict = Verdict(t=NOW, run_id="r0", cause="cpu-bound", family="placement", confidence=0.8, clock="host",
+                      headline="there is no GPU here: the CPU's own compute is the limit", since_ns=NOW - 30 * SECOND,
+                      advice=[Advice(do="train on a machine with a GPU")])  # fmt: skip
+    run = run_view(verdict=verdict, gpu_uuid=None, gpu_match=None, clock="host")
+    why = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
+    return view(runs=(run,), gpus=(), samplers=(Sampler(t=NOW, host="gpu-box-3", backend="nvml", state="absent", why=why),))
+
+
+def many_gpus(many: int = 8, **changes: Any) -> View:
+    """A node full of GPUs, one run on the first."""
+    gpus = tuple(gpu_view(i, gpu={"util_pct": float(100 * i // max(1, many - 1))}) for i in range(many))
+    return view(gpus=gpus, **changes)
+
+
+def many_runs(many: int = 3) -> View:
+    """Several runs, each with a verdict of its own."""
+    verdicts = [input_verdict, bound_verdict, lambda run_id: input_verdict(run_id, cause="host-work", family="host")]
+    runs = tuple(run_view(f"r{i}", verdicts[i % 3](f"r{i}"), rank=i) for i in range(many))
+    return view(runs=runs)
+
+
+def later(base: View, seconds: float) -> View:
+    """The same machine some seconds on: figures jitter, steps go on, histories move."""
+    now = NOW + int(seconds * SECOND)
+    last = now // COLUMN
+    moved = last - LAST
+    jitter = math.sin(seconds * 1.7)
+
+    def moving(history: tuple[Any, ...]) -> tuple[Any, ...]:
+        at = moved % len(history) if history else 0
+        return (*history[at:], *history[:at])
+
+    runs = tuple(
+        msgspec.structs.replace(
+            run, steps_total=run.steps_total + int(seconds * 5.4), steps_per_s=5.4 + 0.2 * jitter, last_ns=now,
+            samples_per_s=691 + 20 * jitter, step_ms={"p50": 184 + 9 * jitter, "p95": 391 + 30 * jitter, "max": 512.0},
+            step_history=moving(run.step_history), step_max_history=moving(run.step_max_history),
+            cause_history=run.cause_history,
+        )
+        for run in base.runs
+    )  # fmt: skip
+    gpus = tuple(
+        msgspec.structs.replace(
+            gpu, util_history=moving(gpu.util_history), util_max_history=moving(gpu.util_max_history),
+            gpu=msgspec.structs.replace(gpu.gpu, util_pct=round(37 + 30 * jitter), power_w=round(312 + 40 * jitter)),
+        )
+        for gpu in base.gpus
+    )  # fmt: skip
+    host = base.host
+    if host is not None:
+        host = msgspec.structs.replace(
+            host, cpu_history=moving(host.cpu_history), host=msgspec.structs.replace(host.host, cpu_pct=34 + 4 * jitter)
+        )
+    return msgspec.structs.replace(base, now_ns=now, last_column=last, runs=runs, gpus=gpus, host=host)
+
+
+class Canned:
+    """A picture that always shows the same view."""
+
+    def __init__(self, shown: View) -> None:
+        self.shown = shown
+        self.closed = 0
+
+    def view(self) -> View:
+        return self.shown
+
+    def close(self) -> None:
+        self.closed += 1
