@@ -8,7 +8,7 @@ __all__ = ["Options", "Picture", "run"]
 
 
 def run(picture: Picture, options: Options | None = None) -> int:
-    """Shows `picture` until the person leaves; gives the exit code (0, or 129 when the terminal went away, 1 after a crash).
+    """Shows `picture` until the person leaves; gives the exit code: 0, 129 if the terminal went away, 1 after a crash.
 
     Takes over the terminal, its signals and, if the screen no longer answers, the end of this process.
     """

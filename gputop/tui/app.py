@@ -33,7 +33,7 @@ class GputopApp(App[int]):
     INHERIT_BINDINGS = False
     CSS = "Screen { overflow: hidden; layers: base; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,ctrl+c,ctrl+q", "leave", "quit", id="quit", tooltip="End gputop; the training goes on", priority=True),
+        Binding("q,ctrl+c,ctrl+q", "leave", "quit", id="quit", tooltip="The training goes on", priority=True),
         Binding("space", "pause", "pause", id="pause", tooltip="Freeze the picture; data is still collected"),
         Binding("question_mark,h,f1", "page('help')", "help", id="help", tooltip="Every key and glyph"),
         Binding("w", "page('why')", "why", id="why", tooltip="Evidence for and against, advice with code"),
@@ -78,7 +78,7 @@ class GputopApp(App[int]):
         return Overview()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """One filter of our own: without it every span carries the terminal's default colours, or grey under NO_COLOR."""
+        """One filter of our own: else every span carries default colours, or grey under NO_COLOR."""
         return self._lean
 
     def on_mount(self) -> None:
@@ -141,7 +141,7 @@ class GputopApp(App[int]):
                 return
         self.push_screen(Page(name))
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         if isinstance(self.screen, Page):
             self.pop_screen()
 

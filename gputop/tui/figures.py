@@ -37,7 +37,7 @@ def seconds(value: float) -> str:
 
 
 def held(ns: int) -> str:
-    """How long something has lasted, coarse on purpose: steps of 5 s, then whole minutes, so that it rarely repaints."""
+    """How long something has lasted, coarse so that it rarely repaints: steps of 5 s, then minutes."""
     whole = max(0, ns) // 1_000_000_000
     if whole < 60:
         return f"{whole - whole % 5} s"
@@ -68,7 +68,8 @@ def number(value: float | None, digits: int = 1) -> str:
         return UNKNOWN
     if value == 0 or abs(value) >= 99.5:
         return count(round(value))
-    return f"{value:.{0 if abs(value) >= 9.95 else digits}f}"
+    text = f"{value:.{0 if abs(value) >= 9.95 else digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text and float(text) == int(float(text)) else text
 
 
 def size(value: float | None) -> str:

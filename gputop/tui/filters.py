@@ -1,4 +1,4 @@
-"""The last touch on every strip: no escape that says only "default", and none at all about colour where none is wanted."""
+"""The last touch on every strip: no escape that says only "default", and no colour at all where none is wanted."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -28,7 +29,7 @@ RESTORE_S = 0.08
 
 RESTORE = (
     b"\x1b\\"  # ends a string that was cut in the middle
-    b"\x1b[?2026l\x1b[?2048l\x1b[?2004l\x1b[?1004l"  # synchronized output, resize reports, bracketed paste, focus reports
+    b"\x1b[?2026l\x1b[?2048l\x1b[?2004l\x1b[?1004l"  # synchronized output, resize and focus reports, pasting
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"  # every kind of mouse report
     b"\x1b[<u\x1b[?7h\x1b[0m"  # kitty keys off, wrap on, plain style
     b"\x1b[?1049l\x1b[?25h"  # the shell's own screen, with its cursor
@@ -107,10 +108,8 @@ class Guard:
         self._poke(_LEAVE)
 
     def _poke(self, byte: int) -> None:
-        try:
+        with suppress(OSError):  # a full pipe wakes the thread just as well
             os.write(self._write, bytes((byte,)))
-        except OSError:
-            pass  # a full pipe wakes the thread just as well
 
     def _remember_terminal(self) -> None:
         for fd in self._fds:
@@ -148,10 +147,8 @@ class Guard:
         deadline = time.monotonic() + GRACE_S
         self._ask(code)
         for fd in self._fds:
-            try:
+            with suppress(KeyError):
                 poll.unregister(fd)
-            except KeyError:
-                pass
         while (left := deadline - time.monotonic()) > 0:
             if poll.poll(left * 1000):
                 asked_again = any(number in CODES for number in _drain(self._read))
@@ -189,10 +186,8 @@ class Guard:
     def _reset_attributes(self) -> None:
         if self._attributes is None or self._tty < 0:
             return
-        try:
+        with suppress(OSError, termios.error):  # a terminal that is gone has nothing to reset
             termios.tcsetattr(self._tty, termios.TCSANOW, self._attributes)
-        except (OSError, termios.error):
-            pass  # the terminal is gone: there is nothing left to reset
 
 
 _LEAVE = 255

@@ -1,4 +1,4 @@
-"""Keeping what is on the screen: the verdict as text, the screen as a picture. Files go where the person keeps state."""
+"""Keeping what is on the screen: the verdict as text, the screen as a picture, in the person's state folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from gputop.records import clean
-from gputop.tui.draw.extras import value_text
+from gputop.tui.draw.extras import threshold_text, value_text
 from gputop.tui.draw.sight import name_of, rank_of
 from gputop.tui.draw.verdict import outlook
 from gputop.view import RunView, View
@@ -24,13 +24,18 @@ def folder() -> Path:
 def verdict_text(run: RunView, view: View) -> str:
     """The verdict with its evidence and advice, as one would paste it into a ticket."""
     verdict = run.verdict
-    title = " ".join(part for part in (name_of(run.run, 80), rank_of(run.run), f"on {clean(view.hostname, 80)}") if part)
+    title = " ".join(
+        part for part in (name_of(run.run, 80), rank_of(run.run), f"on {clean(view.hostname, 80)}") if part
+    )
     lines = [
         f"{title}: {verdict.cause}" + (" (simulated GPU)" if view.simulated or verdict.simulated else ""),
         clean(verdict.headline, 500),
         ", ".join(outlook(run, verdict, view.now_ns)),
     ]
-    lines += [f"  {'+' if e.supports else '-'} {clean(e.signal, 200)}: {value_text(e)}" for e in verdict.evidence]
+    lines += [
+        f"  {'+' if e.supports else '-'} {clean(e.signal, 200)}: {value_text(e)} {threshold_text(e)}".rstrip()
+        for e in verdict.evidence
+    ]
     for item in verdict.advice:
         lines.append(f"-> {clean(item.do, 300)}" + (f" ({clean(item.why, 300)})" if item.why else ""))
         if item.code:

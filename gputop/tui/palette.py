@@ -101,6 +101,7 @@ def _build(colors: Mapping[str, str]) -> Palette:
     styles["stale"] = style("faint")
     for bucket in (*BUCKETS, "user"):
         styles[f"bucket.{bucket}"] = style(bucket)
+        styles[f"tile.{bucket}"] = style(bucket, bold=True, reverse=True)
     for family, name in _FAMILY_COLORS.items():
         styles[f"family.{family}"] = style(name)
     return Palette(styles, background)
@@ -117,5 +118,6 @@ def _without_color() -> Palette:
     names = ["dim", "faint", "good", "warn", "bad", "series", "peak", "stale"]
     names += [f"bucket.{bucket}" for bucket in (*BUCKETS, "user")] + [f"family.{family}" for family in RIBBON]
     styles = {"": normal, **dict.fromkeys(names, normal), "selected": Style(reverse=True)}
+    styles.update(dict.fromkeys((f"tile.{bucket}" for bucket in (*BUCKETS, "user")), Style(reverse=True)))
     tones = ("tone.good", "tone.warn", "tone.bad", "tone.quiet")
     return Palette({**styles, **dict.fromkeys(("bold", "title", "key", *tones), bold)})

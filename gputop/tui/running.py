@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 
 from gputop.tui.guard import Guard
 from gputop.tui.options import Options, Picture
@@ -25,10 +26,8 @@ def run(picture: Picture, options: Options) -> int:
     def ask(code: int) -> None:
         loop = app._loop
         if loop is not None and not loop.is_closed():
-            try:
+            with suppress(RuntimeError):  # the loop closed in between: the app has ended
                 loop.call_soon_threadsafe(app.exit, code)
-            except RuntimeError:
-                pass  # the loop closed in between: the app has ended
 
     guard = Guard(ask, picture.close)
     app = GputopApp(

@@ -103,7 +103,9 @@ class Page(_Drawn):
         self._top = max(0, min(self._top, len(lines) - room))
         shown = lines[self._top : self._top + room]
         shown += [fit([], width)] * (room - len(shown))
-        where = note or (f"{self._top + 1}-{self._top + min(room, len(lines))} of {len(lines)}" if len(lines) > room else "")
+        where = note or (
+            f"{self._top + 1}-{self._top + min(room, len(lines))} of {len(lines)}" if len(lines) > room else ""
+        )
         blocks = {"body": Block(0, height - 1 - room if height > 1 else 0, width, room, tuple(shown))}
         if height >= 3:
             blocks["identity"] = Block(0, 0, width - state, 1, (header.identity(sight, width - state),))

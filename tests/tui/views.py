@@ -8,8 +8,21 @@ from typing import Any
 import msgspec
 
 from gputop.records import (
-    Advice, Event, Evidence, Gpu, GpuProcess, Host, Loader, Model, Process, Run, RunnerUp, Sampler, Verdict, Worker,
-)  # fmt: skip
+    Advice,
+    Event,
+    Evidence,
+    Gpu,
+    GpuProcess,
+    Host,
+    Loader,
+    Model,
+    Process,
+    Run,
+    RunnerUp,
+    Sampler,
+    Verdict,
+    Worker,
+)
 from gputop.view import GpuView, HostView, RunView, Share, View
 
 NOW = 1_790_000_000_000_000_000
@@ -27,118 +40,251 @@ def wave(low: float, high: float, period: int, shift: int = 0, many: int = 150) 
 def input_verdict(run_id: str = "r0", **changes: Any) -> Verdict:
     """The loader has too few workers."""
     fields: dict[str, Any] = {
-        "t": NOW, "run_id": run_id, "cause": "input-workers", "family": "input",
+        "t": NOW,
+        "run_id": run_id,
+        "cause": "input-workers",
+        "family": "input",
         "headline": "workers can't keep up: 104 of 184 ms per step waits for data "
-                    "(4 of 4 workers at 98 % CPU, 8 cores idle)",
-        "confidence": 0.93, "share_pct": 57.0, "speedup_limit": 2.3, "since_ns": NOW - 130 * SECOND, "clock": "device",
+        "(4 of 4 workers at 98 % CPU, 8 cores idle)",
+        "confidence": 0.93,
+        "share_pct": 57.0,
+        "speedup_limit": 2.3,
+        "since_ns": NOW - 130 * SECOND,
+        "clock": "device",
         "evidence": [
-            Evidence(signal="share of a step spent waiting for data", value=57.0, unit="%", threshold=15.0, source="step"),
+            Evidence(
+                signal="share of a step spent waiting for data", value=57.0, unit="%", threshold=15.0, source="step"
+            ),
             Evidence(signal="CPU of the busiest worker", value=98.0, unit="%", threshold=85.0, source="process"),
             Evidence(signal="idle cores", value=8.0, unit="cores", threshold=1.0, source="host"),
-            Evidence(signal="batches ready when the loop asked", value=0.2, unit="batches", threshold=1.0, source="step"),
+            Evidence(
+                signal="batches ready when the loop asked", value=0.2, unit="batches", threshold=1.0, source="step"
+            ),
             Evidence(signal="disk busy", value=12.0, unit="%", threshold=80.0, supports=False, source="host"),
         ],
         "advice": [
-            Advice(do="num_workers 4 → 10", why="each batch takes a worker 416 ms; ten workers hide that behind 80 ms steps",
-                   code="DataLoader(dataset, batch_size=128, num_workers=10, pin_memory=True, persistent_workers=True)"),
+            Advice(
+                do="num_workers 4 → 10",
+                why="each batch takes a worker 416 ms; ten workers hide that behind 80 ms steps",
+                code="DataLoader(dataset, batch_size=128, num_workers=10, pin_memory=True, persistent_workers=True)",
+            ),
             Advice(do="move the resize into the dataset's cache", why="it is the same for every epoch"),
         ],
         "runner_up": RunnerUp(cause="launch-bound", share_pct=9.0),
         "notices": ["nvidia-smi would show 37 % here; the driver's own samples show bursts of 90 % every 180 ms"],
-    }  # fmt: skip
+    }
     return Verdict(**{**fields, **changes})
 
 
 def bound_verdict(run_id: str = "r0") -> Verdict:
     """The device is the limit, as it should be."""
     return Verdict(
-        t=NOW, run_id=run_id, cause="gpu-bound", family="device", confidence=0.88, share_pct=96.0, speedup_limit=1.0,
-        headline="the GPU is the limit: it idles 4 % of a step and the queue is never empty", clock="device",
+        t=NOW,
+        run_id=run_id,
+        cause="gpu-bound",
+        family="device",
+        confidence=0.88,
+        share_pct=96.0,
+        speedup_limit=1.0,
+        headline="the GPU is the limit: it idles 4 % of a step and the queue is never empty",
+        clock="device",
         since_ns=NOW - 3700 * SECOND,
         advice=[Advice(do="next lever: bfloat16 autocast", why="every matmul runs in float32")],
         evidence=[Evidence(signal="device idle", value=4.0, unit="%", threshold=10.0, source="step")],
-    )  # fmt: skip
+    )
 
 
 def run_view(run_id: str = "r0", verdict: Verdict | None = None, **changes: Any) -> RunView:
     """A run that trains at 5.4 steps a second."""
     rank = changes.pop("rank", None)
     run = Run(
-        t=NOW - 872 * SECOND, run_id=run_id, pid=4242, host="gpu-box-3", script="/home/ada/train.py", rank=rank,
-        world_size=None if rank is None else 8, gpu_uuid="GPU-0", gpu_name="H100", framework="torch", user="ada",
-        framework_version="2.13.0", python="3.12.4", argv=["train.py", "--epochs", "90"], cores=12, cores_allowed=12,
-    )  # fmt: skip
+        t=NOW - 872 * SECOND,
+        run_id=run_id,
+        pid=4242,
+        host="gpu-box-3",
+        script="/home/ada/train.py",
+        rank=rank,
+        world_size=None if rank is None else 8,
+        gpu_uuid="GPU-0",
+        gpu_name="H100",
+        framework="torch",
+        user="ada",
+        framework_version="2.13.0",
+        python="3.12.4",
+        argv=["train.py", "--epochs", "90"],
+        cores=12,
+        cores_allowed=12,
+    )
     fields: dict[str, Any] = {
-        "run": run, "state": "training", "verdict": verdict or input_verdict(run_id), "steps_total": 12034,
-        "step_ms": {"p50": 184.2, "p95": 391.0, "max": 512.0}, "steps_per_s": 5.4, "samples_per_s": 691.0,
+        "run": run,
+        "state": "training",
+        "verdict": verdict or input_verdict(run_id),
+        "steps_total": 12034,
+        "step_ms": {"p50": 184.2, "p95": 391.0, "max": 512.0},
+        "steps_per_s": 5.4,
+        "samples_per_s": 691.0,
         "ledger": (
-            Share("data", 56.6, 104.0), Share("h2d", 3.1, 5.7), Share("forward", 13.0, 24.0), Share("backward", 21.7, 40.0),
-            Share("optimizer", 4.3, 7.9), Share("self", 0.1, 0.2), Share("other", 1.2, 2.2),
+            Share("data", 56.6, 104.0),
+            Share("h2d", 3.1, 5.7),
+            Share("forward", 13.0, 24.0),
+            Share("backward", 21.7, 40.0),
+            Share("optimizer", 4.3, 7.9),
+            Share("self", 0.1, 0.2),
+            Share("other", 1.2, 2.2),
         ),
-        "loader": Loader(t=NOW, run_id=run_id, loader_id=0, num_workers=4, batch_size=128, pin_memory=True,
-                         prefetch_factor=2, persistent_workers=False, dataset="ImageFolder", batches=10_009),
-        "model": Model(t=NOW, run_id=run_id, name="ResNet", param_count=25_557_032, param_bytes=102_228_128,
-                       devices={"cuda:0": 25_557_032}, dtypes={"float32": 25_557_032}, optimizer="SGD", compiled=False),
-        "process": Process(t=NOW, host="gpu-box-3", pid=4242, run_id=run_id, cpu_pct=38.0, main_thread_cpu_pct=22.0,
-                           threads=31, rss_bytes=5 * G, state="S", read_bytes_s=0.0, cmdline="python train.py --epochs 90",
-                           workers=[Worker(pid=4300 + i, cpu_pct=98.0 - i, state="R", threads=1, rss_bytes=900 << 20,
-                                           read_bytes_s=10.0e6, system_pct=3.0) for i in range(4)]),
-        "gpu_uuid": "GPU-0", "gpu_match": "uuid", "clock": "device", "first_ns": NOW - 872 * SECOND, "last_ns": NOW,
-        "step_history": wave(170.0, 350.0, 4), "step_max_history": wave(200.0, 510.0, 4),
+        "loader": Loader(
+            t=NOW,
+            run_id=run_id,
+            loader_id=0,
+            num_workers=4,
+            batch_size=128,
+            pin_memory=True,
+            prefetch_factor=2,
+            persistent_workers=False,
+            dataset="ImageFolder",
+            batches=10_009,
+        ),
+        "model": Model(
+            t=NOW,
+            run_id=run_id,
+            name="ResNet",
+            param_count=25_557_032,
+            param_bytes=102_228_128,
+            devices={"cuda:0": 25_557_032},
+            dtypes={"float32": 25_557_032},
+            optimizer="SGD",
+            compiled=False,
+        ),
+        "process": Process(
+            t=NOW,
+            host="gpu-box-3",
+            pid=4242,
+            run_id=run_id,
+            cpu_pct=38.0,
+            main_thread_cpu_pct=22.0,
+            threads=31,
+            rss_bytes=5 * G,
+            state="S",
+            read_bytes_s=0.0,
+            cmdline="python train.py --epochs 90",
+            workers=[
+                Worker(
+                    pid=4300 + i,
+                    cpu_pct=98.0 - i,
+                    state="R",
+                    threads=1,
+                    rss_bytes=900 << 20,
+                    read_bytes_s=10.0e6,
+                    system_pct=3.0,
+                )
+                for i in range(4)
+            ],
+        ),
+        "gpu_uuid": "GPU-0",
+        "gpu_match": "uuid",
+        "clock": "device",
+        "first_ns": NOW - 872 * SECOND,
+        "last_ns": NOW,
+        "step_history": wave(170.0, 350.0, 4),
+        "step_max_history": wave(200.0, 510.0, 4),
         "cause_history": (*("warmup",) * 60, *("input-workers",) * 90),
-        "phase_history": {"data": wave(60.0, 220.0, 4), "forward": wave(22.0, 26.0, 9), "backward": wave(38.0, 42.0, 7)},
-    }  # fmt: skip
+        "phase_history": {
+            "data": wave(60.0, 220.0, 4),
+            "forward": wave(22.0, 26.0, 9),
+            "backward": wave(38.0, 42.0, 7),
+        },
+    }
     return RunView(**{**fields, **changes})
 
 
 def gpu_view(index: int = 0, **changes: Any) -> GpuView:
     """A GPU that is busy a third of the time, in bursts."""
     gpu_fields: dict[str, Any] = {
-        "t": NOW, "host": "gpu-box-3", "gpu_uuid": f"GPU-{index}", "gpu_index": index, "name": "NVIDIA H100 80GB HBM3",
-        "util_pct": 37.0, "mem_used_bytes": 41 * G, "mem_total_bytes": 80 * G, "power_w": 312.0, "power_limit_w": 700.0,
-        "temp_c": 61.0, "sm_clock_mhz": 1980, "sm_clock_max_mhz": 1980, "pcie_gen": 5, "pcie_width": 16,
+        "t": NOW,
+        "host": "gpu-box-3",
+        "gpu_uuid": f"GPU-{index}",
+        "gpu_index": index,
+        "name": "NVIDIA H100 80GB HBM3",
+        "util_pct": 37.0,
+        "mem_used_bytes": 41 * G,
+        "mem_total_bytes": 80 * G,
+        "power_w": 312.0,
+        "power_limit_w": 700.0,
+        "temp_c": 61.0,
+        "sm_clock_mhz": 1980,
+        "sm_clock_max_mhz": 1980,
+        "pcie_gen": 5,
+        "pcie_width": 16,
         "processes": [GpuProcess(pid=4242, mem_bytes=40 * G, name="python", user="ada", cmdline="python train.py")],
-    }  # fmt: skip
+    }
     gpu_fields.update(changes.pop("gpu", {}))
     fields: dict[str, Any] = {
-        "gpu": Gpu(**gpu_fields), "age_ns": 400_000_000, "util_history": wave(18.0, 90.0, 3, index),
-        "util_max_history": wave(85.0, 93.0, 5, index), "mem_history": (51.0,) * 150,
+        "gpu": Gpu(**gpu_fields),
+        "age_ns": 400_000_000,
+        "util_history": wave(18.0, 90.0, 3, index),
+        "util_max_history": wave(85.0, 93.0, 5, index),
+        "mem_history": (51.0,) * 150,
         "burst_note": "bursts of 90 % every 180 ms",
-    }  # fmt: skip
+    }
     return GpuView(**{**fields, **changes})
 
 
 def host_view(**changes: Any) -> HostView:
     """A third of twelve cores in use."""
     host = Host(
-        t=NOW, host="gpu-box-3", cpu_pct=34.0, iowait_pct=0.0, cores=12, disk_read_bytes_s=41.0e6, mem_used_bytes=22 * G,
-        mem_total_bytes=126 * G, load1=4.3,
-    )  # fmt: skip
+        t=NOW,
+        host="gpu-box-3",
+        cpu_pct=34.0,
+        iowait_pct=0.0,
+        cores=12,
+        disk_read_bytes_s=41.0e6,
+        mem_used_bytes=22 * G,
+        mem_total_bytes=126 * G,
+        load1=4.3,
+    )
     return HostView(**{"host": host, "age_ns": 300_000_000, "cpu_history": wave(31.0, 38.0, 6), **changes})
 
 
 def view(**changes: Any) -> View:
     """One input-bound run on one GPU."""
     fields: dict[str, Any] = {
-        "now_ns": NOW, "source": "live", "hostname": "gpu-box-3", "column_ns": COLUMN, "last_column": LAST,
-        "started_ns": NOW - 900 * SECOND, "runs": (run_view(),), "gpus": (gpu_view(),), "host": host_view(),
+        "now_ns": NOW,
+        "source": "live",
+        "hostname": "gpu-box-3",
+        "column_ns": COLUMN,
+        "last_column": LAST,
+        "started_ns": NOW - 900 * SECOND,
+        "runs": (run_view(),),
+        "gpus": (gpu_view(),),
+        "host": host_view(),
         "events": (
             Event(t=NOW - 40 * SECOND, kind="epoch", run_id="r0", label="3"),
             Event(t=NOW - 64 * SECOND, kind="checkpoint", run_id="r0", dur_ns=2 * SECOND),
         ),
-    }  # fmt: skip
+    }
     return View(**{**fields, **changes})
 
 
 def gpu_bound() -> View:
     """A healthy run."""
     ledger = (
-        Share("data", 1.0, 1.8), Share("h2d", 2.0, 3.7), Share("forward", 31.0, 57.0), Share("backward", 61.0, 112.0),
-        Share("optimizer", 4.0, 7.4), Share("other", 1.0, 1.8),
-    )  # fmt: skip
-    run = run_view(verdict=bound_verdict(), ledger=ledger, step_history=wave(180, 184, 9), step_max_history=wave(186, 190, 7),
-                   cause_history=(*("warmup",) * 20, *("gpu-bound",) * 130))  # fmt: skip
-    busy = gpu_view(gpu={"util_pct": 98.0}, util_history=wave(96, 99, 8), util_max_history=wave(99, 100, 8), burst_note=None)
+        Share("data", 1.0, 1.8),
+        Share("h2d", 2.0, 3.7),
+        Share("forward", 31.0, 57.0),
+        Share("backward", 61.0, 112.0),
+        Share("optimizer", 4.0, 7.4),
+        Share("other", 1.0, 1.8),
+    )
+    run = run_view(
+        verdict=bound_verdict(),
+        ledger=ledger,
+        step_history=wave(180, 184, 9),
+        step_max_history=wave(186, 190, 7),
+        cause_history=(*("warmup",) * 20, *("gpu-bound",) * 130),
+    )
+    busy = gpu_view(
+        gpu={"util_pct": 98.0}, util_history=wave(96, 99, 8), util_max_history=wave(99, 100, 8), burst_note=None
+    )
     return view(runs=(run,), gpus=(busy,), events=())
 
 
@@ -149,12 +295,22 @@ def no_run() -> View:
 
 def no_gpu() -> View:
     """No driver here; a run on the CPU."""
-    verdict = Verdict(t=NOW, run_id="r0", cause="cpu-bound", family="placement", confidence=0.8, clock="host",
-                      headline="there is no GPU here: the CPU's own compute is the limit", since_ns=NOW - 30 * SECOND,
-                      advice=[Advice(do="train on a machine with a GPU")])  # fmt: skip
+    verdict = Verdict(
+        t=NOW,
+        run_id="r0",
+        cause="cpu-bound",
+        family="placement",
+        confidence=0.8,
+        clock="host",
+        headline="there is no GPU here: the CPU's own compute is the limit",
+        since_ns=NOW - 30 * SECOND,
+        advice=[Advice(do="train on a machine with a GPU")],
+    )
     run = run_view(verdict=verdict, gpu_uuid=None, gpu_match=None, clock="host")
     why = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
-    return view(runs=(run,), gpus=(), samplers=(Sampler(t=NOW, host="gpu-box-3", backend="nvml", state="absent", why=why),))
+    return view(
+        runs=(run,), gpus=(), samplers=(Sampler(t=NOW, host="gpu-box-3", backend="nvml", state="absent", why=why),)
+    )
 
 
 def many_gpus(many: int = 8, **changes: Any) -> View:
@@ -183,20 +339,27 @@ def later(base: View, seconds: float) -> View:
 
     runs = tuple(
         msgspec.structs.replace(
-            run, steps_total=run.steps_total + int(seconds * 5.4), steps_per_s=5.4 + 0.2 * jitter, last_ns=now,
-            samples_per_s=691 + 20 * jitter, step_ms={"p50": 184 + 9 * jitter, "p95": 391 + 30 * jitter, "max": 512.0},
-            step_history=moving(run.step_history), step_max_history=moving(run.step_max_history),
+            run,
+            steps_total=run.steps_total + int(seconds * 5.4),
+            steps_per_s=5.4 + 0.2 * jitter,
+            last_ns=now,
+            samples_per_s=691 + 20 * jitter,
+            step_ms={"p50": 184 + 9 * jitter, "p95": 391 + 30 * jitter, "max": 512.0},
+            step_history=moving(run.step_history),
+            step_max_history=moving(run.step_max_history),
             cause_history=run.cause_history,
         )
         for run in base.runs
-    )  # fmt: skip
+    )
     gpus = tuple(
         msgspec.structs.replace(
-            gpu, util_history=moving(gpu.util_history), util_max_history=moving(gpu.util_max_history),
+            gpu,
+            util_history=moving(gpu.util_history),
+            util_max_history=moving(gpu.util_max_history),
             gpu=msgspec.structs.replace(gpu.gpu, util_pct=round(37 + 30 * jitter), power_w=round(312 + 40 * jitter)),
         )
         for gpu in base.gpus
-    )  # fmt: skip
+    )
     host = base.host
     if host is not None:
         host = msgspec.structs.replace(

@@ -36,7 +36,9 @@ def pace(sight: Sight, width: int) -> Line:
         return fit([], width)
     parts = [f"step {figures.count(run.steps_total)}"]
     if run.steps_per_s is not None and run.state == "training":
-        parts.append(f"{figures.number(run.steps_per_s)} steps/s" if width >= 36 else f"{figures.number(run.steps_per_s)}/s")
+        parts.append(
+            f"{figures.number(run.steps_per_s)} steps/s" if width >= 36 else f"{figures.number(run.steps_per_s)}/s"
+        )
     if run.samples_per_s is not None and run.state == "training":
         parts.append(f"{figures.number(run.samples_per_s)} samples/s")
     return fit([Span(pieces(parts, width))], width)

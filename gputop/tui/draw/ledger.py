@@ -35,6 +35,11 @@ def style_of(phase: str) -> str:
     return f"bucket.{phase}" if phase in BUCKETS else "bucket.user"
 
 
+def tile_of(phase: str) -> str:
+    """The style name of a bucket's letter."""
+    return style_of(phase).replace("bucket.", "tile.")
+
+
 def cells_of(ledger: Sequence[Share], cells: int) -> list[int]:
     """Cells for each bucket, summing to `cells` exactly, by largest remainder."""
     total = sum(share.pct for share in ledger)
@@ -54,8 +59,8 @@ def bar(ledger: Sequence[Share], cells: int) -> Line:
     spans = []
     for share, many in zip(shares, cells_of(shares, cells), strict=True):
         letter, texture = letter_and_texture(share.phase)
-        text = letter + texture * (many - 1) if many > 1 else texture * many
-        spans.append(Span(text, style_of(share.phase)))
+        tile = letter if many > 1 else ""
+        spans += [Span(tile, tile_of(share.phase)), Span(texture * (many - len(tile)), style_of(share.phase))]
     return fit(spans, cells)
 
 
@@ -72,17 +77,21 @@ def legend(ledger: Sequence[Share], cells: int, *, short: bool = False) -> Line:
     spans: list[Span] = []
     for share in shares:
         if share.phase in kept:
-            letter, texture = letter_and_texture(share.phase)
-            mark = f"{texture}{letter} " if letter != texture else f"{letter} "
-            spans += [Span(mark, style_of(share.phase)), Span(texts[share.phase][len(mark) :] + "  ")]
+            spans += mark(share.phase)
+            spans.append(Span(texts[share.phase][2:] + "  "))
     return fit(spans, cells)
 
 
+def mark(phase: str) -> list[Span]:
+    """The two cells that stand for a bucket in a legend: its letter as a tile, and its texture."""
+    letter, texture = letter_and_texture(phase)
+    return [Span(letter, tile_of(phase)), Span(texture if texture != letter else " ", style_of(phase))]
+
+
 def _entry(share: Share, *, short: bool) -> str:
-    letter, texture = letter_and_texture(share.phase)
     name = _SHORT.get(share.phase, clean(share.phase, 16)) if short else clean(share.phase, 16)
-    mark = f"{texture}{letter} " if letter != texture else f"{letter} "
-    return f"{mark}{'gputop itself' if share.phase == 'self' and not short else name} {figures.pct(share.pct)}"
+    name = "gputop" if share.phase == "self" else name
+    return f"   {name} {figures.pct(share.pct)}"
 
 
 def lines(run: RunView | None, width: int, label: int, rows: int) -> list[Line]:
@@ -95,5 +104,8 @@ def lines(run: RunView | None, width: int, label: int, rows: int) -> list[Line]:
     short = cells < 76
     mean = sum(share.ms for share in run.ledger)
     head = [Span(" step ", "dim"), Span(figures.ms(mean).rjust(max(0, label - 8)), "bold"), Span("  ")]
-    shown = [fit([*head, *bar(run.ledger, cells)], width), fit([Span(" " * label), *legend(run.ledger, cells, short=short)], width)]
+    shown = [
+        fit([*head, *bar(run.ledger, cells)], width),
+        fit([Span(" " * label), *legend(run.ledger, cells, short=short)], width),
+    ]
     return [*shown, *[fit([], width)] * (rows - 2)][:rows]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from gputop.records import clean
@@ -71,7 +73,7 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
         y += 1
     airy = height >= 22
     y += airy
-    high = 3 if height < 16 else 4 if width >= 100 or height < 24 else 5
+    high = 3 if height < 16 else 4 if width >= 100 or height < 30 else 5
     spoken = verdict.block(sight, width, high)
     blocks["verdict"] = Block(0, y, width, high, tuple(spoken))
     y += high + airy
@@ -81,9 +83,12 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
     bottom = height - 1
     if len(view.gpus) > MOST_STRIPS:
         y = _grid(blocks, sight, width, y, bottom)
-    y = _rows(blocks, sight, width, y, bottom)
-    if run is not None and bottom - y >= 3:
-        _extras(blocks, sight, width, y + 1, bottom)
+    below = _extras(sight, width)
+    y = _rows(blocks, sight, width, y, bottom, max((len(lines) + 1 for _, _, lines in below.values()), default=0))
+    for name, (x, across, lines) in below.items():
+        if bottom - y >= 3:
+            shown = tuple(lines[: bottom - y - 1])
+            blocks[name] = Block(x, y + 1, across, len(shown), shown)
     blocks["footer"] = _one(0, height - 1, width, footer.line(footer.OVERVIEW, width, note or warning(sight, width)))
     return blocks
 
@@ -120,14 +125,14 @@ def _grid(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: in
 
 def columns(width: int) -> tuple[int, int]:
     """Cells of the histories and of the details beside them."""
-    detail = 30 if width < 100 else 44 if width < 160 else 58
+    detail = 30 if width < 100 else 48 if width < 160 else 58
     detail = detail if width >= 72 else 0
     return width - LABEL - detail - 1, detail
 
 
-def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> int:
+def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int, below: int) -> int:
     cells, detail = columns(width)
-    placed = arrange(all_rows(sight, cells), bottom - y)
+    placed = arrange(all_rows(sight, cells), bottom - y, below)
     high = sum(item.lines for item in placed)
     if high <= 0:
         return y
@@ -136,7 +141,7 @@ def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: in
     for row, lines in ((item.row, item.lines) for item in placed):
         head = [Span(f" {row.label:<5} ", "dim"), Span(row.number.rjust(LABEL - 8), row.number_style or "bold")]
         figures.append(fit(head, LABEL))
-        figures += [fit([Span(row.scale.rjust(LABEL - 1), "faint")], LABEL)] * (lines - 1)
+        figures += [fit([], LABEL)] * (lines - 1)
         history += _history(row, sight, cells, lines, run.run.run_id if run else None)
         details.append(fit([Span("  "), Span(pieces(row.detail, detail - 3), row.detail_style)], detail))
         details += [fit([], detail)] * (lines - 1)
@@ -147,20 +152,42 @@ def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: in
     return y + high
 
 
-def arrange(rows: list[Row], room: int) -> list[Placed]:
-    """The rows that fit in `room` lines, those of the lowest rank first; what grows takes a second line if ample."""
-    kept = sorted(range(len(rows)), key=lambda index: (rows[index].rank, index))[: max(0, room)]
-    spare = room - len(kept)
-    out = []
-    for index in sorted(kept):
-        row = rows[index]
-        grown = 1 + (row.grows and spare >= 12) + (row.grows and spare >= 30)
-        out.append(Placed(row, grown))
+TALLEST = 4
+"""Lines that one history takes at most: above that, height tells no more."""
+
+_GAP = Row(label="", kind="gap")
+
+
+def arrange(rows: list[Row], room: int, below: int) -> list[Placed]:
+    """The rows that fit in `room` lines, those of the lowest rank first.
+
+    What then remains above the `below` lines wanted for something else goes to blank lines between groups, and what
+    still remains to taller histories.
+    """
+    kept = [rows[i] for i in sorted(sorted(range(len(rows)), key=lambda i: (rows[i].rank, i))[: max(0, room)])]
+    spare = room - len(kept) - below
+    gaps = sum(a.group != b.group for a, b in pairwise(kept))
+    spaced = gaps if spare >= gaps else 0
+    spare -= spaced
+    high = [1] * len(kept)
+    growing = [index for index, row in enumerate(kept) if row.grows]
+    for _ in range(TALLEST - 1):
+        if growing and spare >= len(growing):
+            spare -= len(growing)
+            for index in growing:
+                high[index] += 1
+    out: list[Placed] = []
+    for index, row in enumerate(kept):
+        if spaced and index and kept[index - 1].group != row.group:
+            out.append(Placed(_GAP, 1))
+        out.append(Placed(row, high[index]))
     return out
 
 
 def _history(row: Row, sight: Sight, cells: int, lines: int, run_id: str | None) -> list[Line]:
     view, run = sight.slow, chosen(sight.slow, sight.run_id)
+    if row.kind == "gap":
+        return [fit([], cells)]
     if row.kind == "events":
         return [fit([Span(ribbon.marks(run, view, cells), "warn")], cells)]
     if row.kind == "axis":
@@ -171,17 +198,13 @@ def _history(row: Row, sight: Sight, cells: int, lines: int, run_id: str | None)
     return [fit([Span(text, row.style)], cells) for text in graph(values, row.top, lines)]
 
 
-def _extras(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> None:
+def _extras(sight: Sight, width: int) -> dict[str, tuple[int, int, list[Line]]]:
+    """What may stand below: name to left edge, width and lines."""
     run = chosen(sight.slow, sight.run_id)
     if run is None:
-        return
-    rows = bottom - y
+        return {}
     right = width // 2 if width >= 110 else 0
-    lines = extras.evidence(run, width - right, rows)
-    if not lines and not right:
-        lines = extras.phases(run, sight.slow, width, rows)
-    if lines:
-        blocks["evidence"] = Block(0, y, width - right, len(lines), tuple(lines))
-    beside = extras.phases(run, sight.slow, right, rows) if right else []
-    if beside:
-        blocks["phases"] = Block(width - right, y, right, len(beside), tuple(beside))
+    out = {"evidence": (0, width - right, extras.evidence(run, width - right))}
+    if right or not out["evidence"][2]:
+        out["phases"] = (width - right if right else 0, right or width, extras.phases(run, sight.slow, right or width))
+    return {name: block for name, block in out.items() if block[2]}

@@ -26,12 +26,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     number_style: str = ""
     history: History = ()
     top: float = 100.0
-    scale: str = ""
     style: str = "series"
     detail: tuple[str, ...] = ()
     detail_style: str = "dim"
     rank: int = 5
     grows: bool = False
+    group: int = 0
     kind: str = "series"
 
 
@@ -47,10 +47,10 @@ def all_rows(sight: Sight, cells: int) -> list[Row]:
         rows += step_rows(run, slow_run, slow, cells)
     rows += gpu_rows(sight, run, cells)
     rows += host_rows(fast, slow, run, slow_run)
-    rows.append(Row(label="", kind="events", rank=6, detail=tuple(ribbon.legend(slow_run, slow, cells))))
+    rows.append(Row(label="", kind="events", group=4, rank=6, detail=tuple(ribbon.legend(slow_run, slow, cells))))
     if slow_run is not None:
-        rows.append(Row(label="why", kind="ribbon", rank=2, detail=tuple(ribbon.story(slow_run, slow, cells))))
-    rows.append(Row(label="", kind="axis", rank=3))
+        rows.append(Row(label="why", group=4, kind="ribbon", rank=2, detail=tuple(ribbon.story(slow_run, slow, cells))))
+    rows.append(Row(label="", kind="axis", group=4, rank=3))
     return rows
 
 
@@ -73,9 +73,9 @@ def step_rows(run: RunView, slow_run: RunView, slow: View, cells: int) -> list[R
     gaps = [f"{slow_run.gaps} gaps"] if slow_run.gaps else []
     return [
         Row(label="p50", number=figures.ms(now.get("p50")), history=slow_run.step_history, top=top,
-            scale=f"top {figures.ms(top)}", detail=(*detail, f"scale {figures.ms(top)}"), rank=1, grows=True),
-        Row(label="p95", number=figures.ms(now.get("p95")), history=slow_run.step_max_history, top=worst_top,
-            scale=f"top {figures.ms(worst_top)}", style="peak", rank=3,
+            detail=(*detail, f"scale {figures.ms(top)}"), rank=1, grows=True, group=1),
+        Row(label="p95", group=1, number=figures.ms(now.get("p95")), history=slow_run.step_max_history, top=worst_top,
+            style="peak", rank=3,
             detail=(f"longest {figures.ms(was.get('max'))}", *lost, *gaps, f"scale {figures.ms(worst_top)}")),
     ]  # fmt: skip
 
@@ -84,7 +84,9 @@ def gpu_rows(sight: Sight, run: RunView | None, cells: int) -> list[Row]:
     """The run's own GPU in full; the others, up to four in all, as one row each (more become a table)."""
     fast, slow = sight.view, sight.slow
     if not fast.gpus:
-        return [Row(label="GPU", number=figures.UNKNOWN, number_style="dim", detail=(why_no_gpu(slow),), rank=1)]
+        return [
+            Row(label="GPU", group=2, number=figures.UNKNOWN, number_style="dim", detail=(why_no_gpu(slow),), rank=1)
+        ]
     own = own_gpu(fast, run)
     rows = _gpu_in_full(own, slow, cells) if own is not None else []
     if len(fast.gpus) <= MOST_STRIPS:
@@ -117,10 +119,10 @@ def _gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
     if apart or was.burst_note:
         latest = next((peak for peak in reversed(own.util_max_history) if peak is not None), None)
         note = clean(was.burst_note, 120) if was.burst_note else "the driver's highest sample"
-        rows.append(Row(label=" peak", number=figures.pct(latest), history=was.util_max_history, style="peak",
+        rows.append(Row(label=" peak", group=2, number=figures.pct(latest), history=was.util_max_history, style="peak",
                         detail=(note,), rank=4))  # fmt: skip
     number, style = known(gpu, own.age_ns, "mem_used_bytes", figures.used_of(gpu.mem_used_bytes, gpu.mem_total_bytes))
-    rows.append(Row(label=" mem", number=number, number_style=style, history=was.mem_history, rank=4,
+    rows.append(Row(label=" mem", group=2, number=number, number_style=style, history=was.mem_history, rank=4,
                     detail=tuple(_memory_detail(was.gpu))))  # fmt: skip
     return rows
 
@@ -128,7 +130,7 @@ def _gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
 def _util_row(gpu: GpuView, was: GpuView, rank: int) -> Row:
     number, style = known(gpu.gpu, gpu.age_ns, "util_pct", figures.pct(gpu.gpu.util_pct))
     index = gpu.gpu.gpu_index
-    return Row(label=f"GPU {index}" if index is not None else "GPU", number=number, number_style=style,
+    return Row(label=f"GPU {index}" if index is not None else "GPU", group=2, number=number, number_style=style,
                history=was.util_history, detail=tuple(gpu_detail(was)), rank=rank, grows=rank == 1,
                detail_style="bad" if gpu.gpu.lost else "dim")  # fmt: skip
 
@@ -181,12 +183,16 @@ def _memory_detail(gpu: Gpu) -> list[str]:
 def host_rows(fast: View, slow: View, run: RunView | None, slow_run: RunView | None) -> list[Row]:
     """The CPU: the machine's use, the run's own threads and workers, waits for disks, idle cores."""
     if fast.host is None:
-        return [Row(label="CPU", number=figures.UNKNOWN, number_style="dim", detail=("no host sample yet",), rank=2)]
+        return [
+            Row(
+                label="CPU", group=3, number=figures.UNKNOWN, number_style="dim", detail=("no host sample yet",), rank=2
+            )
+        ]
     now, was = fast.host, slow.host or fast.host
     style = "stale" if now.age_ns > STALE_NS else "" if now.host.cpu_pct is not None else "dim"
     detail = tuple(cpu_detail(was, slow_run.process if slow_run else None))
-    return [Row(label="CPU", number=figures.pct(now.host.cpu_pct), number_style=style, history=was.cpu_history,
-                detail=detail, rank=2)]  # fmt: skip
+    return [Row(label="CPU", group=3, number=figures.pct(now.host.cpu_pct), number_style=style, history=was.cpu_history,
+                detail=detail, rank=2, grows=True)]  # fmt: skip
 
 
 def cpu_detail(view: HostView, process: Process | None) -> list[str]:
@@ -202,7 +208,7 @@ def cpu_detail(view: HostView, process: Process | None) -> list[str]:
     if loads:
         parts.append(f"workers {figures.pct(sum(loads))}")
     if host.cores is not None and host.cpu_pct is not None:
-        parts.append(f"{round(host.cores * (100 - host.cpu_pct) / 100)} of {host.cores} cores idle")
+        parts.append(f"{round(host.cores * (100 - host.cpu_pct) / 100)}/{host.cores} cores idle")
     if host.iowait_pct is not None:
         parts.append(f"iowait {figures.pct(host.iowait_pct)}")
     if host.disk_read_bytes_s is not None:

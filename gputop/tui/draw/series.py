@@ -42,7 +42,7 @@ def graph(values: Sequence[float | None], top: float, rows: int = 1) -> list[str
 
 
 def nice_top(values: Sequence[float | None]) -> float:
-    """The next of 1, 1.5, 2, 3, 5, 7.5 times a power of ten above all values: a scale that seldom changes."""
+    """The next round number above all values: a scale that seldom changes."""
     most = max((value for value in values if value is not None), default=0.0)
     if most <= 0:
         return 1.0
@@ -51,7 +51,7 @@ def nice_top(values: Sequence[float | None]) -> float:
         power /= 10
     while power * 10 <= most:
         power *= 10
-    return next(power * step for step in (1, 1.5, 2, 3, 5, 7.5, 10) if power * step >= most)
+    return next(power * step for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if power * step >= most)
 
 
 def axis_labels(view: View, cells: int) -> str:
@@ -64,10 +64,15 @@ def axis_labels(view: View, cells: int) -> str:
     step = next((s for s in (10, 30, 60, 120, 300, 600, 1800, 3600, 14400) if s / seconds_a_cell >= 10), 86400)
     age = step
     while (cell := cells - 1 - round(age / seconds_a_cell)) >= 0:
-        label = f"-{age} s" if age < 60 else f"-{age // 60} m" if age < 3600 else f"-{age // 3600} h"
-        _place(out, label, cell)
+        _place(out, _age_label(age), cell)
         age += step
     return "".join(out)
+
+
+def _age_label(seconds: int) -> str:
+    if seconds < 120:
+        return f"-{seconds} s"
+    return f"-{seconds / 60:g} m" if seconds < 7200 else f"-{seconds / 3600:g} h"
 
 
 def _place(out: list[str], label: str, cell: int) -> None:

@@ -58,6 +58,8 @@ def rank_of(run: Run) -> str:
 
 def is_simulated(view: View, run: RunView | None) -> bool:
     """Whether anything shown comes from a simulated device."""
-    return view.simulated or bool(run and (run.run.simulated or run.verdict.simulated)) or any(
-        gpu.gpu.simulated for gpu in view.gpus
+    return (
+        view.simulated
+        or bool(run and (run.run.simulated or run.verdict.simulated))
+        or any(gpu.gpu.simulated for gpu in view.gpus)
     )

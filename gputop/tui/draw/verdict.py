@@ -15,10 +15,7 @@ HOW_TO_START = ("gputop run -- python train.py", "import gputop; gputop.watch()"
 def block(sight: Sight, width: int, height: int) -> list[Line]:
     """The verdict on the chosen run, or what is awaited, in exactly `height` lines."""
     run = chosen(sight.slow, sight.run_id)
-    if run is None:
-        lines = waiting(sight.slow, width, height)
-    else:
-        lines = spoken(run, sight.view.now_ns, width, height)
+    lines = waiting(sight.slow, width, height) if run is None else spoken(run, sight.view.now_ns, width, height)
     return [*lines, *[fit([], width)] * (height - len(lines))][: max(0, height)]
 
 
@@ -32,7 +29,9 @@ def spoken(run: RunView, now_ns: int, width: int, height: int) -> list[Line]:
     rows = wrap(f"{title} {clean(verdict.headline, 400)}", inner - 1, rows_left)
     lines = [_headline(row, title if index == 0 else "", tone, width) for index, row in enumerate(rows)]
     if verdict.advice and len(lines) < height:
-        lines.append(_bar(tone, [Span("→ ", tone), Span(crop(clean(verdict.advice[0].do, 300), inner - 2), "bold")], width))
+        lines.append(
+            _bar(tone, [Span("→ ", tone), Span(crop(clean(verdict.advice[0].do, 300), inner - 2), "bold")], width)
+        )
     if len(lines) < height:
         lines.append(_outlook(run, verdict, now_ns, tone, width))
     return lines
@@ -50,20 +49,31 @@ def _bar(tone: str, spans: list[Span], width: int) -> Line:
 
 def _outlook(run: RunView, verdict: Verdict, now_ns: int, tone: str, width: int) -> Line:
     keys = [Span("w", "key"), Span(" why  ", "dim"), Span("y", "key"), Span(" copy ", "dim")]
-    text = pieces(outlook(run, verdict, now_ns), width - 22 if width >= 60 else width - 4)
-    return sides([Span(" ▌ ", tone), Span(text, "dim")], keys if width >= 60 else [], width)
+    parts = outlook(run, verdict, now_ns)
+    text = pieces(parts, width - 22 if width >= 60 else width - 4)
+    gain = parts[0] if gains(verdict) and text.startswith(parts[0]) else ""
+    return sides(
+        [Span(" ▌ ", tone), Span(gain, "bold"), Span(text[len(gain) :], "dim")], keys if width >= 60 else [], width
+    )
+
+
+def gains(verdict: Verdict) -> bool:
+    """Whether the cure would gain anything worth saying."""
+    return verdict.speedup_limit is not None and verdict.speedup_limit >= 1.02
 
 
 def outlook(run: RunView, verdict: Verdict, now_ns: int) -> list[str]:
     """What the cure would gain, how sure the verdict is, how long it has held, and on what clock."""
     parts = []
-    if verdict.speedup_limit is not None and verdict.speedup_limit >= 1.02:
+    if verdict.speedup_limit is not None and gains(verdict):
         parts.append(f"up to {verdict.speedup_limit:.{1 if verdict.speedup_limit >= 1.2 else 2}f}x faster")
     parts.append(f"confidence {verdict.confidence * 100:.0f} %")
     if verdict.tentative:
         parts.append("tentative")
     if verdict.since_ns is not None:
-        parts.append(f"held {figures.held((run.last_ns or now_ns if run.state in _OVER else now_ns) - verdict.since_ns)}")
+        parts.append(
+            f"held {figures.held((run.last_ns or now_ns if run.state in _OVER else now_ns) - verdict.since_ns)}"
+        )
     if verdict.clock and verdict.clock != "device":
         parts.append(f"{clean(verdict.clock, 20)} clock" if verdict.clock == "host" else clean(verdict.clock, 20))
     return parts

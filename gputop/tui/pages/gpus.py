@@ -1,0 +1,76 @@
+"""Every GPU: load, memory, power, clocks, what slows it, and the processes on it."""
+
+from __future__ import annotations
+
+from gputop.records import Gpu, GpuProcess, clean
+from gputop.tui import figures
+from gputop.tui.draw.rows import gpu_detail, known, why_no_gpu
+from gputop.tui.draw.series import graph, on_axis
+from gputop.tui.draw.sight import Sight, chosen, own_gpu
+from gputop.tui.lines import Line, Span, fit, pieces
+from gputop.view import GpuView, View
+
+
+def draw(sight: Sight, width: int) -> list[Line]:
+    """Three lines and its processes for each GPU."""
+    if not sight.view.gpus:
+        return [fit([], width), fit([Span(f" {why_no_gpu(sight.slow)}", "dim")], width)]
+    own = own_gpu(sight.view, chosen(sight.view, sight.run_id))
+    lines: list[Line] = []
+    for gpu in sight.view.gpus:
+        lines += [fit([], width), *_gpu(gpu, sight.slow, width, own=gpu is own)]
+        lines += [_process(process, width, sight) for process in gpu.gpu.processes or ()]
+    return lines
+
+
+def _gpu(view: GpuView, slow: View, width: int, *, own: bool) -> list[Line]:
+    gpu = view.gpu
+    util, util_style = known(gpu, view.age_ns, "util_pct", figures.pct(gpu.util_pct))
+    memory, memory_style = known(
+        gpu, view.age_ns, "mem_used_bytes", figures.used_of(gpu.mem_used_bytes, gpu.mem_total_bytes)
+    )
+    cells = max(0, min(60, width - 60))
+    history = graph(on_axis(view.util_history, slow, cells), 100.0)[0]
+    name = f"GPU {gpu.gpu_index if gpu.gpu_index is not None else '?'}"
+    head = [
+        Span(f" {name:<7}", "title" if own else "bold"), Span(f"{util:>6} ", util_style or "bold"),
+        Span(f"{memory:>11}  ", memory_style or "bold"), Span(history, "series"), Span("  " if cells else ""),
+        Span(pieces(gpu_detail(view), max(0, width - 28 - cells)), "bad" if gpu.lost else "dim"),
+    ]  # fmt: skip
+    return [fit(head, width), fit([Span("        "), Span(pieces(_more(gpu), max(0, width - 9)), "dim")], width)]
+
+
+def _more(gpu: Gpu) -> list[str]:
+    parts = [clean(gpu.gpu_pci, 20)] if gpu.gpu_pci else []
+    if gpu.pcie_gen is not None and gpu.pcie_width is not None:
+        most = f" of {gpu.pcie_gen_max}x{gpu.pcie_width_max}" if gpu.pcie_gen_max and gpu.pcie_width_max else ""
+        parts.append(f"PCIe {gpu.pcie_gen}x{gpu.pcie_width}{most}")
+    if gpu.pcie_rx_bytes_s is not None:
+        parts.append(f"to GPU {figures.rate(gpu.pcie_rx_bytes_s)}")
+    if gpu.pcie_tx_bytes_s is not None:
+        parts.append(f"from GPU {figures.rate(gpu.pcie_tx_bytes_s)}")
+    for label, value in (("memory bus", gpu.mem_util_pct), ("SM active", gpu.sm_active_pct),
+                         ("tensor cores", gpu.tensor_active_pct), ("DRAM active", gpu.dram_active_pct)):  # fmt: skip
+        if value is not None:
+            parts.append(f"{label} {figures.pct(value)}")
+    if gpu.sm_clock_max_mhz is not None:
+        parts.append(f"clock up to {gpu.sm_clock_max_mhz} MHz")
+    if gpu.mig:
+        parts.append(f"{len(gpu.mig)} MIG instances")
+    if gpu.failed:
+        parts.append("failed: " + clean(", ".join(gpu.failed), 60))
+    if gpu.unsupported:
+        parts.append(f"{len(gpu.unsupported)} figures not supported here")
+    return parts
+
+
+def _process(process: GpuProcess, width: int, sight: Sight) -> Line:
+    text = process.name if sight.no_cmdline else process.cmdline or process.name
+    parts = [
+        f"pid {process.pid}",
+        figures.size(process.mem_bytes) if process.mem_bytes is not None else "memory n/a",
+        f"SM {figures.pct(process.sm_pct)}" if process.sm_pct is not None else "",
+        clean(process.user or "", 20),
+        clean(text or "", 200),
+    ]
+    return fit([Span("        └ " if width > 30 else " ", "faint"), Span("  ".join(p for p in parts if p))], width)

@@ -1,0 +1,72 @@
+"""The training process and its loader workers: CPU, state, reads, memory."""
+
+from __future__ import annotations
+
+from gputop.records import Process, Worker, clean
+from gputop.tui import figures
+from gputop.tui.draw.sight import Sight, chosen, name_of, rank_of
+from gputop.tui.lines import Line, Span, fit
+from gputop.tui.tables import Column, choose, heading, row
+from gputop.view import RunView
+
+STATES = {
+    "R": "running", "S": "sleeping", "D": "waits for disk", "Z": "zombie", "T": "stopped", "t": "traced", "I": "idle",
+    "running": "running", "sleeping": "sleeping", "disk-sleep": "waits for disk", "zombie": "zombie",
+    "stopped": "stopped", "tracing-stop": "traced", "idle": "idle",
+}  # fmt: skip
+
+COLUMNS = (
+    Column("process", 22, number=False), Column("pid", 8, rank=1), Column("CPU", 7), Column("system", 7, rank=4),
+    Column("state", 14, number=False, rank=0), Column("reads", 10, rank=2), Column("memory", 8, rank=3),
+    Column("threads", 7, rank=5), Column("command", 40, number=False, rank=6),
+)  # fmt: skip
+
+
+def draw(sight: Sight, width: int) -> list[Line]:
+    """One row a process, the chosen run's first."""
+    first = chosen(sight.view, sight.run_id)
+    runs = sorted(sight.view.runs, key=lambda run: run is not first)
+    if not runs:
+        return [fit([], width), fit([Span(" no training process is known yet", "dim")], width)]
+    kept = choose(COLUMNS, width - 2)
+    lines = [fit([], width), heading(COLUMNS, kept, width)]
+    for run in runs:
+        lines += _run(run, kept, width, sight)
+    return lines
+
+
+def _run(run: RunView, kept: list[int], width: int, sight: Sight) -> list[Line]:
+    name = f"{name_of(run.run, 16)} {rank_of(run.run)}".strip()
+    process = run.process
+    if process is None:
+        cells = [Span(name, "bold"), Span(str(run.run.pid)), *[Span(figures.UNKNOWN, "dim")] * 7]
+        return [row(COLUMNS, kept, cells, width)]
+    command = "" if sight.no_cmdline else clean(process.cmdline or process.name or "", 200)
+    lines = [row(COLUMNS, kept, _cells(name, process, command), width)]
+    if process.main_thread_cpu_pct is not None:
+        main = [
+            Span("  its main thread", "dim"),
+            Span(""),
+            Span(figures.pct(process.main_thread_cpu_pct)),
+            *[Span("")] * 6,
+        ]
+        lines.append(row(COLUMNS, kept, main, width))
+    for index, worker in enumerate(process.workers or ()):
+        lines.append(row(COLUMNS, kept, _cells(f"  worker {index}", worker, ""), width))
+    return lines
+
+
+def _cells(name: str, process: Process | Worker, command: str) -> list[Span]:
+    state = STATES.get(process.state or "", clean(process.state or figures.UNKNOWN, 14))
+    system = process.system_pct if isinstance(process, Worker) else None
+    return [
+        Span(name, "bold" if isinstance(process, Process) else ""),
+        Span(str(process.pid)),
+        Span(figures.pct(process.cpu_pct), "warn" if (process.cpu_pct or 0) >= 90 else ""),
+        Span("" if system is None else figures.pct(system), "dim"),
+        Span(state, "warn" if state in ("waits for disk", "zombie", "stopped") else "dim"),
+        Span(figures.rate(process.read_bytes_s)),
+        Span(figures.size(process.rss_bytes)),
+        Span(figures.UNKNOWN if process.threads is None else str(process.threads), "dim"),
+        Span(command, "dim"),
+    ]

@@ -1,0 +1,88 @@
+"""Why this verdict: the evidence for and against, what to do with its code, what came second."""
+
+from __future__ import annotations
+
+from gputop.records import Advice, Evidence, clean
+from gputop.tui import figures
+from gputop.tui.draw import ledger, verdict
+from gputop.tui.draw.extras import threshold_text, value_text
+from gputop.tui.draw.sight import Sight, chosen
+from gputop.tui.lines import Line, Span, fit, wrap
+from gputop.tui.tables import Column, choose, heading, row
+from gputop.view import RunView
+
+
+def draw(sight: Sight, width: int) -> list[Line]:
+    """All lines of the page."""
+    run = chosen(sight.slow, sight.run_id)
+    if run is None:
+        return verdict.waiting(sight.slow, width, 5)
+    many = 2 + len(wrap(f"{run.verdict.cause} {run.verdict.headline}", max(10, width - 4), 8))
+    lines = [fit([], width), *verdict.spoken(run, sight.view.now_ns, width, many), fit([], width)]
+    lines += ledger.lines(run, width, 15 if width >= 40 else 1, 2)
+    lines += _evidence("speaks for it", [e for e in run.verdict.evidence if e.supports], width)
+    lines += _evidence("speaks against it", [e for e in run.verdict.evidence if not e.supports], width)
+    lines += _advice(run.verdict.advice, width)
+    lines += _runner_up(run, width)
+    if run.verdict.notices:
+        lines += _title("worth knowing", width)
+        for notice in run.verdict.notices:
+            lines += _text(clean(notice, 500), width, "")
+    return lines
+
+
+def _title(text: str, width: int) -> list[Line]:
+    return [fit([], width), fit([Span(f" {text}", "title")], width)]
+
+
+def _text(text: str, width: int, style: str, indent: int = 3) -> list[Line]:
+    rows = wrap(text, max(8, width - indent - 1), 12)
+    return [fit([Span(" " * indent), Span(line, style)], width) for line in rows]
+
+
+def _evidence(title: str, items: list[Evidence], width: int) -> list[Line]:
+    if not items:
+        return []
+    signal = max(20, min(56, width - 46))
+    columns = (
+        Column("signal", signal, number=False), Column("value", 20, rank=0), Column("limit", 9, number=False, rank=1),
+        Column("from", 10, number=False, rank=2), Column("over", 6, rank=3),
+    )  # fmt: skip
+    kept = choose(columns, width - 2)
+    lines = [*_title(title, width), heading(columns, kept, width)]
+    for item in items:
+        over = "" if item.window_s is None else f"{item.window_s:.0f} s"
+        style = "dim" if item.value is None else "bold"
+        cells = [Span(clean(item.signal, 120)), Span(value_text(item), style), Span(threshold_text(item), "dim"),
+                 Span(clean(item.source or "", 30), "dim"), Span(over, "dim")]  # fmt: skip
+        lines.append(row(columns, kept, cells, width))
+    return lines
+
+
+def _advice(items: list[Advice], width: int) -> list[Line]:
+    if not items:
+        return []
+    lines = _title("what to do", width)
+    for number, item in enumerate(items, 1):
+        lines += _text(f"{number}. {clean(item.do, 400)}", width, "bold", 1)
+        if item.why:
+            lines += _text(clean(item.why, 600), width, "dim", 4)
+        for code in (item.code or "").splitlines():
+            lines += [fit([Span("    │ ", "faint"), Span(part, "key")], width) for part in _code(code, width - 7)]
+    return lines
+
+
+def _code(text: str, cells: int) -> list[str]:
+    """A line of code in pieces of at most `cells`: broken, never cut, since it is there to be typed."""
+    text = clean(text, 1000)
+    cells = max(8, cells)
+    return [text[i : i + cells] for i in range(0, len(text), cells)] or [""]
+
+
+def _runner_up(run: RunView, width: int) -> list[Line]:
+    second = run.verdict.runner_up
+    if second is None:
+        return []
+    share = f", {figures.pct(second.share_pct)} of the time" if second.share_pct is not None else ""
+    own = f"; the verdict explains {figures.pct(run.verdict.share_pct)}" if run.verdict.share_pct is not None else ""
+    return [*_title("what came second", width), *_text(f"{clean(second.cause, 40)}{share}{own}", width, "")]
