@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
+from msgspec import structs
 
 from gputop.records import clean
 from gputop.tui.draw import extras, footer, gpugrid, header, ledger, ribbon, runstrip, verdict
@@ -23,7 +24,7 @@ SMALLEST_HIGH = 12
 
 NAMES = (
     "identity", "pace", "state", "strip", "verdict", "ledger", "grid", "figures", "history", "detail", "evidence",
-    "phases", "footer",
+    "phases", "processes", "footer",
 )  # fmt: skip
 """Every block there can be."""
 
@@ -82,13 +83,12 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
         y += 2 + airy
     bottom = height - 1
     if len(view.gpus) > MOST_STRIPS:
-        y = _grid(blocks, sight, width, y, bottom)
+        y = _grid(blocks, sight, width, y, bottom) + airy
     below = _extras(sight, width)
-    y = _rows(blocks, sight, width, y, bottom, max((len(lines) + 1 for _, _, lines in below.values()), default=0))
-    for name, (x, across, lines) in below.items():
-        if bottom - y >= 3:
-            shown = tuple(lines[: bottom - y - 1])
-            blocks[name] = Block(x, y + 1, across, len(shown), shown)
+    wanted = max((len(lines) + 1 for _, _, lines in below.values()), default=0)
+    y = _rows(blocks, sight, width, y, bottom, wanted)
+    y = _below(blocks, below, y + 1, bottom)
+    _processes(blocks, sight, width, y + 1, bottom)
     blocks["footer"] = _one(0, height - 1, width, footer.line(footer.OVERVIEW, width, note or warning(sight, width)))
     return blocks
 
@@ -132,7 +132,7 @@ def columns(width: int) -> tuple[int, int]:
 
 def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int, below: int) -> int:
     cells, detail = columns(width)
-    placed = arrange(all_rows(sight, cells), bottom - y, below)
+    placed = arrange(all_rows(sight, cells, detail - 3), bottom - y, below)
     high = sum(item.lines for item in placed)
     if high <= 0:
         return y
@@ -152,7 +152,7 @@ def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: in
     return y + high
 
 
-TALLEST = 4
+TALLEST = 5
 """Lines that one history takes at most: above that, height tells no more."""
 
 _GAP = Row(label="", kind="gap")
@@ -208,3 +208,28 @@ def _extras(sight: Sight, width: int) -> dict[str, tuple[int, int, list[Line]]]:
     if right or not out["evidence"][2]:
         out["phases"] = (width - right if right else 0, right or width, extras.phases(run, sight.slow, right or width))
     return {name: block for name, block in out.items() if block[2]}
+
+
+def _below(blocks: dict[str, Block], below: dict[str, tuple[int, int, list[Line]]], y: int, bottom: int) -> int:
+    """Places side by side what fits from `y` on (a heading alone does not); gives the line after it."""
+    end = y
+    for name, (x, across, lines) in below.items():
+        shown = tuple(lines[: max(0, bottom - y)])
+        if len(shown) >= MIN_EXTRA:
+            blocks[name] = Block(x, y, across, len(shown), shown)
+            end = max(end, y + len(shown))
+    return end
+
+
+MIN_EXTRA = 2
+
+
+def _processes(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> None:
+    """The trainer and its workers, where a large screen has room for at least a few of them."""
+    if bottom - y < 6 or not sight.slow.runs:
+        return
+    from gputop.tui.pages import processes
+
+    lines = processes.draw(structs.replace(sight, view=sight.slow), width)[1:]
+    shown = tuple(lines[: bottom - y - 1])
+    blocks["processes"] = Block(0, y, width, len(shown), shown)

@@ -23,10 +23,11 @@ def ribbon(run: RunView, view: View, cells: int) -> Line:
     return fit(spans, cells)
 
 
-def story(run: RunView, view: View, cells: int) -> list[str]:
-    """The last verdicts in words, oldest first: "warmup → input-workers", as many as fit."""
+def story(run: RunView, view: View, cells: int, room: int) -> str:
+    """The last verdicts in words, oldest first: "warmup → input-workers", as many as `room` cells hold."""
     causes = [cause for cause, _ in groupby(c for c in on_axis(run.cause_history, view, cells) if c is not None)]
-    return [" → ".join(causes[-many:]) for many in (3, 2, 1) if len(causes) >= many]
+    texts = [" → ".join(causes[-many:]) for many in (3, 2, 1)]
+    return next((text for text in texts if len(text) <= room), texts[-1])
 
 
 def marks(run: RunView | None, view: View, cells: int) -> str:

@@ -35,8 +35,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "series"
 
 
-def all_rows(sight: Sight, cells: int) -> list[Row]:
-    """Every row there is to show, from top to bottom. `cells` is the width of the histories.
+def all_rows(sight: Sight, cells: int, room: int) -> list[Row]:
+    """Every row there is to show, from top to bottom: `cells` wide histories, details of `room` cells.
 
     Figures come from the fast view, histories and details from the slow one.
     """
@@ -49,7 +49,9 @@ def all_rows(sight: Sight, cells: int) -> list[Row]:
     rows += host_rows(fast, slow, run, slow_run)
     rows.append(Row(label="", kind="events", group=4, rank=6, detail=tuple(ribbon.legend(slow_run, slow, cells))))
     if slow_run is not None:
-        rows.append(Row(label="why", group=4, kind="ribbon", rank=2, detail=tuple(ribbon.story(slow_run, slow, cells))))
+        rows.append(
+            Row(label="why", group=4, kind="ribbon", rank=2, detail=(ribbon.story(slow_run, slow, cells, room),))
+        )
     rows.append(Row(label="", kind="axis", group=4, rank=3))
     return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputop.tui.draw.ledger import mark
 from gputop.tui.draw.sight import Sight
 from gputop.tui.glyphs import BUCKETS, MARKS, RIBBON
 from gputop.tui.lines import Line, Span, fit
@@ -14,7 +15,7 @@ KEYS = (
     ("p", "processes: the trainer and its loader workers"),
     ("r", "runs: every training found on this machine"),
     ("i", "sources: where each figure comes from and how old it is"),
-    ("tab  shift+tab", "next and previous run; on the overview also the arrows and h j k l's j and k"),
+    ("tab  shift+tab", "next and previous run; on the overview also ↑ ↓ and k j"),
     ("y", "copy the verdict: to the clipboard (OSC 52) and to a file"),
     ("s", "save the screen as SVG"),
     ("Ctrl+Z", "suspend; fg brings it back"),
@@ -41,8 +42,8 @@ def draw(sight: Sight, width: int) -> list[Line]:
     lines = [_heading("keys", width)]
     lines += [_pair(key, text, "key", width) for key, text in KEYS]
     lines += [fit([], width), _heading("a step's time, bucket by bucket", width)]
-    for name, (letter, texture) in BUCKETS.items():
-        lines.append(_pair(f"{texture}{letter} {name}", BUCKET_TEXTS[name], f"bucket.{name}", width))
+    for name in BUCKETS:
+        lines.append(fit([Span("   "), *mark(name), Span(f" {name:<14}"), Span(BUCKET_TEXTS[name])], width))
     lines.append(_pair("▫ your own", "phases marked with gputop.phase", "bucket.user", width))
     lines += [fit([], width), _heading("verdict over time", width)]
     lines += [_pair(f"{RIBBON[family] * 2} {family}", text, f"family.{family}", width)
