@@ -1,1 +1,1 @@
-"""What the machine is doing: GPU backends and the host, sampled in two children so that a hung driver hangs only its own."""
+"""What the machine is doing: GPU backends and the host, each in a child of its own, so that a driver may hang."""

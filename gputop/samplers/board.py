@@ -1,4 +1,4 @@
-"""The board: a page shared by a sampler's child and its parent, on which the child writes the call that it is about to make.
+"""The board: a page shared by a sampler's child and its parent, on which the child names the call it is about to make.
 
 A child that hangs in a driver can't say so any more; the parent then reads here which call it is and since when. Both
 use CLOCK_MONOTONIC, which the processes of one boot share.
@@ -43,7 +43,7 @@ class Board:
         self._page[: _HEAD.size + len(data)] = _HEAD.pack(self._clock() if data else 0, len(data)) + data
 
     def read(self) -> tuple[str, int] | None:
-        """The call being made and its age in ns, or None when none is. A line torn by a write in progress is harmless."""
+        """The call being made and its age in ns, or None when none is. A line torn by a write is harmless."""
         since, length = _HEAD.unpack_from(self._page)
         if not since or not length:
             return None

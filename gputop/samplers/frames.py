@@ -43,11 +43,16 @@ class Decoder:
             if end > len(self._rest):
                 break
             got, bad = unpack_many(bytes(self._rest[at + _LENGTH_BYTES : end]))
-            if bad and not got and self._rest[at + _LENGTH_BYTES] & 0xF0 != 0x90:
-                raise Corrupt(f"a frame that is no array of records: {bad[0]}")
+            if not _is_array(self._rest[at + _LENGTH_BYTES]):
+                raise Corrupt("a frame that is no array of records")
             records += got
             faults += [fault for fault in bad if not fault.unknown]
             frames += 1
             at = end
         del self._rest[:at]
         return records, frames, faults
+
+
+def _is_array(head: int) -> bool:
+    """Whether a msgpack value that begins with this byte is an array (source: the msgpack specification)."""
+    return 0x90 <= head <= 0x9F or head in (0xDC, 0xDD)

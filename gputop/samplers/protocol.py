@@ -1,4 +1,4 @@
-"""What a sampler's backend is: something that is opened, asked once a tick and closed, and never raises for its device."""
+"""What a sampler's backend is: opened, asked once a tick, closed; it never raises for what a device does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GpuBackend(Protocol):
     name: str
 
     def open(self) -> None:
-        """Get ready. What is missing is not raised but told by the next `sample` (a `sampler` record, state "absent")."""
+        """Get ready. What is missing is not raised but told by `sample` (a `sampler` record, state "absent")."""
 
     def sample(self, now_ns: int) -> list[Record]:
         """One tick: `gpu`, `burst` and `sampler` records. `now_ns` is the trace's clock: epoch ns that never steps."""
