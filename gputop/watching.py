@@ -58,8 +58,10 @@ class Watch:
             del self.judges[run_id], self.verdicts[run_id], self.windows[run_id]
         return self.verdicts
 
-    def view(self, now_ns: int, warnings: tuple[str, ...] = (), waiting: str | None = None) -> View:
-        """Everything as of `now_ns`."""
+    def view(
+        self, now_ns: int, warnings: tuple[str, ...] = (), waiting: str | None = None, *, forget: bool = True
+    ) -> View:
+        """Everything as of `now_ns`; with `forget`, without runs that ended long ago."""
         timeline = self.timeline
         last = now_ns // timeline.column_ns
         started = self.started_ns if self.started_ns is not None else now_ns
@@ -68,7 +70,7 @@ class Watch:
         runs = tuple(
             self._run_view(track, now_ns, axis)
             for run_id, track in sorted(timeline.runs.items(), key=_run_order)
-            if run_id in self.verdicts and not _forgotten(track, now_ns)
+            if run_id in self.verdicts and not (forget and _forgotten(track, now_ns))
         )
         host = next(iter(timeline.hosts.values()), None)
         return View(

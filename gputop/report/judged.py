@@ -9,7 +9,7 @@ import msgspec
 from gputop.diagnosis.verdict import judge
 from gputop.records import AnyRecord, Step, Verdict
 from gputop.timeline import S
-from gputop.view import Segment
+from gputop.view import Segment, View
 from gputop.watching import Watch
 
 MAX_JUDGEMENTS = 1200
@@ -36,6 +36,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     to_ns: int
     runs: dict[str, RunReport]
 
+    def view(self, warnings: tuple[str, ...] = ()) -> View:
+        """The trace's last moment, with every run that was in it."""
+        return self.watch.view(self.to_ns, warnings, forget=False)
+
 
 def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
     """Run a trace (in time order) through the watch under a clock made of its own times."""
@@ -56,7 +60,8 @@ def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
     for run_id, track in watch.timeline.runs.items():
         end = min(last, track.last_end or last) if track.ended else last
         whole = judge(watch.timeline.window(run_id, end))
-        runs[run_id] = _run_report(watch, run_id, whole, best.get(run_id, {}))
+        segments = tuple(watch.judges[run_id].segments) if run_id in watch.judges else ()
+        runs[run_id] = report_on(run_id, _standing(segments, whole, best.get(run_id, {})), segments)
     return Judged(watch=watch, from_ns=first, to_ns=last, runs=runs)
 
 
@@ -73,15 +78,24 @@ def _keep(best: dict[str, dict[str, Verdict]], verdicts: dict[str, Verdict]) -> 
             mine[verdict.cause] = verdict
 
 
-def _run_report(watch: Watch, run_id: str, whole: Verdict, best: dict[str, Verdict]) -> RunReport:
-    segments = tuple(watch.judges[run_id].segments) if run_id in watch.judges else ()
-    held: dict[str, int] = {}
-    for segment in segments:
-        held[segment.cause] = held.get(segment.cause, 0) + max(0, segment.to_ns - segment.from_ns)
-    findings = {cause: ns for cause, ns in held.items() if cause not in NO_FINDING and cause in best}
-    verdict = best[max(findings, key=lambda cause: findings[cause])] if any(findings.values()) else whole
-    if verdict.cause in NO_FINDING and findings:
-        verdict = best[max(findings, key=lambda cause: findings[cause])]
+def report_on(run_id: str, verdict: Verdict, segments: tuple[Segment, ...]) -> RunReport:
+    """A run's report: the verdict that stands for it, and the share of the judged time that each cause held."""
+    held = _held(segments)
     total = sum(held.values())
     causes_pct = {cause: 100 * ns / total for cause, ns in held.items() if ns} if total else {verdict.cause: 100.0}
     return RunReport(run_id=run_id, verdict=verdict, segments=segments, causes_pct=causes_pct)
+
+
+def _held(segments: tuple[Segment, ...]) -> dict[str, int]:
+    held: dict[str, int] = {}
+    for segment in segments:
+        held[segment.cause] = held.get(segment.cause, 0) + max(0, segment.to_ns - segment.from_ns)
+    return held
+
+
+def _standing(segments: tuple[Segment, ...], whole: Verdict, best: dict[str, Verdict]) -> Verdict:
+    """The verdict of the finding that held longest; that of the last window when none held at all."""
+    found = {cause: ns for cause, ns in _held(segments).items() if cause not in NO_FINDING and cause in best}
+    if not found or (not any(found.values()) and whole.cause not in NO_FINDING):
+        return whole
+    return best[max(found, key=lambda cause: found[cause])]

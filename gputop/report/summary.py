@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from gputop.records import Gpu
-from gputop.report.judged import Judged, RunReport
+from gputop.report.judged import Judged, RunReport, report_on
+from gputop.tiers import percentile
 from gputop.timeline import RunTrack
 from gputop.view import GpuView, RunView, Segment, View
 
@@ -23,13 +24,13 @@ Json = dict[str, Any]
 
 def of_view(view: View, *, from_ns: int, cmdlines: bool = True) -> Json:
     """What a live look found."""
-    idle_runs: list[Json] = [_run(run, view, _live_report(run)) for run in view.runs]
-    return _frame(view, idle_runs, from_ns, view.now_ns, cmdlines)
+    runs = [_run(run, view, report_on(run.run.run_id, run.verdict, run.segments)) for run in view.runs]
+    return _frame(view, runs, from_ns, view.now_ns, cmdlines)
 
 
 def of_trace(judged: Judged, warnings: tuple[str, ...] = (), *, cmdlines: bool = True) -> Json:
     """What a whole trace holds: figures over all of it, verdicts over time."""
-    view = judged.watch.view(judged.to_ns, warnings)
+    view = judged.view(warnings)
     runs = []
     for run in view.runs:
         figures = _run(run, view, judged.runs[run.run.run_id])
@@ -66,15 +67,6 @@ def _frame(view: View, runs: list[Json], from_ns: int, to_ns: int, cmdlines: boo
     }
 
 
-def _live_report(run: RunView) -> RunReport:
-    held: dict[str, int] = {}
-    for segment in run.segments:
-        held[segment.cause] = held.get(segment.cause, 0) + max(0, segment.to_ns - segment.from_ns)
-    total = sum(held.values())
-    shares = {cause: 100 * ns / total for cause, ns in held.items() if ns} if total else {run.verdict.cause: 100.0}
-    return RunReport(run_id=run.run.run_id, verdict=run.verdict, segments=run.segments, causes_pct=shares)
-
-
 def _run(run: RunView, view: View, report: RunReport) -> Json:
     known = {share.phase: share.pct for share in run.ledger}
     return {
@@ -107,8 +99,6 @@ def _whole(track: RunTrack, run: RunView) -> Json:
         return {}
     exact = sorted(step.dur_ns / 1e6 for step in track.steps if not step.partial and track.kind(step) == "train")
     if len(exact) == track.train_steps:
-        from gputop.tiers import percentile
-
         step_ms = {"p50": percentile(exact, 0.5), "p95": percentile(exact, 0.95), "max": exact[-1]}
     else:
         highs = [bucket.high for bucket in track.minutes.all()]

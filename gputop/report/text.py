@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from gputop.records import Gpu, Host, Run, Sampler, Verdict, clean
+from gputop.report import summary
 from gputop.report.judged import Judged
-from gputop.report.summary import of_trace
 from gputop.view import RunView, View
 
 GIB = 1024**3
@@ -173,12 +173,13 @@ def sampler_line(sampler: Sampler) -> str:
 
 
 def _trace_lines(judged: Judged, warnings: tuple[str, ...]) -> Iterator[str]:
-    figures = of_trace(judged, warnings)
+    figures = summary.of_trace(judged, warnings)
     span = (judged.to_ns - judged.from_ns) / 1e9
     yield f"gputop report · {clean(judged.watch.source, 100)} · {_span(span)}" + (
         " · simulated GPU" if figures["simulated"] else ""
     )
-    views = {run.run.run_id: run for run in judged.watch.view(judged.to_ns).runs}
+    view = judged.view(warnings)
+    views = {run.run.run_id: run for run in view.runs}
     for run in figures["runs"]:
         report = judged.runs[run["run_id"]]
         yield ""
@@ -198,7 +199,7 @@ def _trace_lines(judged: Judged, warnings: tuple[str, ...]) -> Iterator[str]:
         yield ""
         yield "no training run in this trace"
     yield ""
-    yield from _machine_lines(judged.watch.view(judged.to_ns))
+    yield from _machine_lines(view)
     for warning in warnings:
         yield f"note: {clean(warning, 300)}"
 

@@ -41,6 +41,7 @@ class Stream:
     def __init__(self, run_id: str, now_ns: int) -> None:
         self.run_id = run_id
         self.expected: int | None = None
+        self.target = 0
         self.held: dict[int, tuple[int, list[AnyRecord]]] = {}
         self.asked_ns: int | None = None
         self.since_ns = now_ns
@@ -53,6 +54,10 @@ class Stream:
         """Start at the oldest record that the publisher still has, if nothing was followed yet."""
         if self.expected is None:
             self.expected = oldest
+
+    def behind(self) -> bool:
+        """Whether records that the publisher spoke of are still missing."""
+        return self.expected is not None and self.expected < self.target
 
     def take(self, seq: int, count: int, records: list[AnyRecord], out: list[AnyRecord]) -> None:
         """Take in `count` records from `seq` on (`records` are those that could be read); give out what is in order."""
@@ -197,17 +202,16 @@ class Subscriber:
             if not isinstance(record, Reply):
                 out.append(record)
             elif record.kind == "hello" and record.from_seq is not None:
-                if stream.expected is None and (record.next_seq or 0) > record.from_seq:
-                    stream.hello(record.from_seq)
-                    self._request(stream, now)
-                else:
-                    stream.hello(record.from_seq)
+                stream.hello(record.from_seq)
+                stream.target = max(stream.target, record.next_seq or 0)
                 stream.drain(out)
+                if stream.behind():
+                    self._request(stream, now)
             elif record.kind == "backfill":
                 stream.asked_ns = None
                 if record.from_seq is not None and stream.expected is not None and record.from_seq > stream.expected:
                     stream.skip_to(record.from_seq, now, out)
-                if record.next_seq is not None and stream.expected is not None and stream.expected < record.next_seq:
+                if stream.behind() and (record.next_seq or 0) > (record.from_seq or 0):
                     self._request(stream, now)
 
     def _ask(self, stream: Stream, now: int) -> None:

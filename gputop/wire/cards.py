@@ -22,7 +22,7 @@ MAX_CARD_BYTES = 16_384
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who is there. `kind` is "run" or "view"; `id` the run_id or the viewer's id; `endpoint` a viewer's socket path."""
+    """Who it is. `kind` is "run" or "view"; `id` the run_id or the viewer's id; `endpoint` a viewer's socket path."""
 
     kind: str
     id: str

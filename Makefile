@@ -1,0 +1,21 @@
+PYTHON ?= python
+
+.PHONY: check test bench nightly docs
+
+check:  ## lint, format, types, import contracts
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -c "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+
+test:  ## everything that is not marked slow or bench
+	$(PYTHON) -m pytest
+
+bench:  ## the figures of docs/budgets.md
+	$(PYTHON) -m pytest -m bench -s --timeout 900 tests/benchmarks
+
+nightly:  ## the long suites too
+	$(PYTHON) -m pytest -m "not bench" --timeout 1800
+
+docs:  ## the pictures in docs/, drawn by the program itself
+	$(PYTHON) -m tests.pictures docs

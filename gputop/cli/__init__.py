@@ -1,0 +1,65 @@
+"""The command line: `main` runs a command, each in its own file and imported only when asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+"""128 + SIGINT: a question (`once`, `report`) that was cut short."""
+
+UNREADABLE = 3
+"""The input is no trace, is missing, or is of a newer schema."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run gputop and leave with the exit code that the documentation promises; never with a traceback."""
+    code = run(list(sys.argv[1:] if args is None else args))
+    _flush_quietly()
+    sys.exit(code)
+
+
+def run(args: list[str]) -> int:
+    """Run one command line; returns its exit code."""
+    import click
+
+    from gputop.cli.commands import cli
+    from gputop.cli.errors import Failure
+
+    debug = "--debug" in args[: args.index("--")] if "--" in args else "--debug" in args
+    try:
+        code = cli.main(args, prog_name="gputop", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except Failure as failure:
+        print(f"gputop: {failure}", file=sys.stderr)
+        return failure.code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        print(f"gputop: {_sentence(error)}; run it again with --debug to see where", file=sys.stderr)
+        return 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror.lower()}" + (f": {error.filename}" if error.filename else "")
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _flush_quietly() -> None:
+    """Write out what is buffered; a reader that has gone away is no error."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (BrokenPipeError, ValueError, OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,85 @@
+"""`gputop once`: judge the backlog and a few live seconds, answer, leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import click
+
+from gputop.cli.errors import Failure
+from gputop.cli.live import open_live
+from gputop.cli.show import firm
+from gputop.feed import Feed
+from gputop.report import summary, text
+from gputop.view import View
+
+SETTLE_S = 2.2
+"""The least time to look: what the samplers need for their first two samples, and a publisher for its answer."""
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="Look no longer.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--fail-on", multiple=True, metavar="CAUSE", help="Exit with 1 if this is the verdict of any run.")
+@click.option("--no-cmdline", is_flag=True, help="Leave out command lines and users.")
+def command(seconds: float, as_json: bool, fail_on: tuple[str, ...], no_cmdline: bool) -> int:
+    """Look, judge, answer and leave: for scripts, cron and CI.
+
+    What a training did in the last two minutes counts too, so the answer comes as soon as it is sure, at the latest
+    after --seconds.
+    """
+    return look(seconds=seconds, as_json=as_json, fail_on=fail_on, cmdlines=not no_cmdline)
+
+
+def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: bool) -> int:
+    """Do it; returns the exit code."""
+    _check_causes(fail_on)
+    feed = Feed(open_live({}), hostname=os.uname().nodename, refresh_s=0.25).start()
+    started = time.monotonic()
+    view: View | None = None
+    try:
+        while (spent := time.monotonic() - started) < seconds:
+            view = feed.wait(view, min(0.5, seconds - spent))
+            if spent > min(SETTLE_S, seconds) and firm(view) and not _catching_up(view):
+                break
+        view = feed.view()
+        idle = feed.watch.idle(view.now_ns) if not view.runs else None
+    finally:
+        feed.close()
+    if feed.fault is not None:
+        raise feed.fault
+    if as_json:
+        from_ns = min([run.first_ns for run in view.runs if run.first_ns is not None], default=view.started_ns)
+        answer = summary.of_view(view, from_ns=from_ns, cmdlines=cmdlines)
+        answer["verdict"] = summary.full(idle if idle is not None else view.runs[0].verdict)
+        json.dump(answer, sys.stdout, indent=1, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write(text.of_view(view, idle))
+    causes = {run.verdict.cause for run in view.runs} or {"idle"}
+    return 1 if causes & set(fail_on) else 0
+
+
+def _catching_up(view: View) -> bool:
+    """Whether the backlog is still coming in: the newest step ended more than some steps before the view."""
+    return any(
+        run.state == "training"
+        and run.last_ns is not None
+        and run.step_ms is not None
+        and view.now_ns - run.last_ns > 2e9 + 3e6 * run.step_ms["p95"]
+        for run in view.runs
+    )
+
+
+def _check_causes(names: tuple[str, ...]) -> None:
+    from gputop.diagnosis.causes import IDS
+
+    for name in names:
+        if name not in IDS:
+            raise click.UsageError(f"--fail-on {name}: no such cause; the causes are {', '.join(sorted(IDS))}")
+
+
+__all__ = ["Failure", "command", "look"]

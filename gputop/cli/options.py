@@ -1,0 +1,37 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SCREEN = (
+    click.option("--refresh", type=click.FloatRange(0.1, 60), metavar="SECONDS", help="How often figures change. [1]"),
+    click.option("--plain", is_flag=True, help="Print a line when a verdict changes, instead of a screen."),
+    click.option("--no-color", is_flag=True, help="No colour at all (also: NO_COLOR)."),
+    click.option("--ascii", "ascii_", is_flag=True, help="Draw with ASCII characters only."),
+    click.option("--theme", type=click.Choice(["auto", "dark", "light", "contrast", "ansi"]), help="Colours. [auto]"),
+    click.option("--slow-link", is_flag=True, help="Draw less often, for slow connections."),
+    click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal."),
+    click.option("--no-cmdline", is_flag=True, help="Don't show command lines and users of processes."),
+)
+
+
+def screen_options(function: F) -> F:
+    """The options of every command that shows a screen."""
+    for option in reversed(SCREEN):
+        function = option(function)
+    return function
+
+
+def merged(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """A command's options over those given before its name: `gputop --plain demo` is `gputop demo --plain`."""
+    base = dict(ctx.obj or {})
+    base.update({name: value for name, value in options.items() if value not in (None, False)})
+    for name, value in options.items():
+        base.setdefault(name, value)
+    return base

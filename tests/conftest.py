@@ -1,0 +1,18 @@
+"""Fixtures that every part's tests may use."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    """A private directory whose path is short enough for a Unix socket."""
+    path = Path(tempfile.mkdtemp(prefix="gt-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
