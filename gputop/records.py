@@ -313,6 +313,7 @@ class Process(Record, tag="process", frozen=True, kw_only=True):
     state: str | None = None
     read_bytes_s: float | None = None
     rchar_bytes_s: float | None = None
+    cores_allowed: int | None = None
     stack: list[str] | None = None
     workers: list[Worker] | None = None
 

@@ -177,7 +177,7 @@ def load(kind: str, backend: str | None, host: str, say: Say) -> GpuBackend:
 
         return NvmlBackend(host=host, say=say)
     if (kind, name) == ("host", "host"):
-        from gputop.samplers.machine import MachineBackend
+        from gputop.samplers.host import MachineBackend
 
         return MachineBackend(host=host, say=say)
     raise ValueError(f"no {kind} sampler is called {name!r}")

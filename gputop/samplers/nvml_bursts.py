@@ -16,7 +16,7 @@ _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The union's member for each nvmlValueType_t, in order (nvml.h)."""
 
 POLLS = 60
-"""Polls over which the offset is learnt: long enough to meet a fresh sample, short enough to follow clocks that drift."""
+"""Polls over which the offset is learnt: enough to meet a fresh sample, few enough to follow a clock that drifts."""
 
 DRY = 10
 """Empty answers in a row after which the whole ring is asked for: the driver's clock may have been set back."""
