@@ -1,4 +1,4 @@
-"""What a cause's examination yields: how much it explains, what speaks for and against it, what to do, what it would gain."""
+"""What a cause's examination yields: how much it explains, what speaks for and against, what to do and to gain."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gputop.records import Advice, Evidence
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A cause as one possible answer. `share_pct` is the step time (on a GPU: device time) that it explains.
 
-    `fit` (0 to 1) is how far the independent signals agree with it. `estimated`: the share rests on an estimate, and ranks
-    after an equal measurement. `state`: nothing else is looked at (stalled, warm-up). `healthy`: no fault, so the share
+    `fit` (0 to 1) is how far the independent signals agree with it. `estimated`: the share rests on an estimate, and
+    ranks after an equal measurement. `state`: nothing else is looked at (stalled, warm-up). `healthy`: no fault, so the share
     is what is in order. `certain`: a placement fault that no share outweighs.
     """
 
@@ -102,6 +102,19 @@ class Case:
             )
         )
         return supports
+
+    def missing(self, weight: float) -> None:
+        """A signal that the cause can hardly be told without is not known: it counts as half in favour."""
+        self._for += weight / 2
+        self._against += weight / 2
+
+    def any_of(self, weight: float, source: str, *signals: tuple[str, float | None, float, str]) -> bool:
+        """Weigh signals of which one is enough, each (name, value, threshold, unit); whether one supports."""
+        seen = [signal for signal in signals if signal[1] is not None]
+        hits = [signal for signal in seen if signal[1] is not None and signal[1] >= signal[2]]
+        for name, value, threshold, unit in hits or seen:
+            self.at_least(name, value, threshold, unit, source, weight / len(hits or seen))
+        return bool(hits)
 
     @property
     def fit(self) -> float:

@@ -27,6 +27,10 @@ LAUNCHING = (*COMPUTE, "sync", "comm", "h2d")
 """Roles in which a step on a GPU works the device or waits for it: idle time not explained elsewhere falls to them."""
 
 
+WATCHED = (*COMPUTE, "data", HOST)
+"""Roles whose idle time is estimated where it was not measured: they launched work, or it was not known whether."""
+
+
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
     """Lost device time by role, in percent of the step. On a CPU ("cpu") the compute phases are the device's busy time.
 
@@ -78,15 +82,14 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None) -> Lost:
         for phase, ns in (step.gpu_idle_ns or {}).items():
             part = role(phase)
             spent[part] = spent.get(part, 0.0) + max(0, ns) * MS
-        for phase, host_ns in step.phases_ns.items():
-            if phase in (step.gpu_idle_ns or {}):
-                continue
+        for phase, ns in (step.gpu_ns or {}).items():
+            device_ms[role(phase)] = device_ms.get(role(phase), 0.0) + ns * MS
+        left = max(0, step.dur_ns - sum(step.phases_ns.values()))
+        for phase, host_ns in (*step.phases_ns.items(), ("other", left)):
             part = role(phase)
-            on_device = (step.gpu_ns or {}).get(phase)
-            if on_device is not None:
-                device_ms[part] = device_ms.get(part, 0.0) + on_device * MS
-            if part not in COMPUTE:
+            if phase in (step.gpu_idle_ns or {}) or part not in WATCHED:
                 continue
+            on_device = (step.gpu_ns or {}).get(phase)
             span = host_ns if on_device is None else min(host_ns, on_device)
             floor = floors.get(phase)
             if floor is not None:

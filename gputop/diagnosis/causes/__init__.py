@@ -1,0 +1,48 @@
+"""The causes, one module each: `ID`, `FAMILY`, named thresholds and `examine(facts)`. To add one, add its file here.
+
+`STEADY` are examined side by side and ranked; states (stalled, warm-up, idle, unknown) are asked for by the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gputop.diagnosis.candidate import Candidate
+from gputop.diagnosis.causes import (
+    checkpoint,
+    cpu_bound,
+    cpu_fallback,
+    evaluation,
+    gpu_bound,
+    host_work,
+    idle,
+    input_cpu,
+    input_disk,
+    input_oversubscribed,
+    input_restart,
+    input_slow_sample,
+    input_transfer,
+    input_workers,
+    launch_bound,
+    small_model,
+    stalled,
+    sync,
+    unknown,
+    warmup,
+)
+from gputop.diagnosis.evidence import Facts
+
+RANKED = (
+    input_workers, input_cpu, input_disk, input_oversubscribed, input_slow_sample, input_transfer, input_restart,
+    host_work, launch_bound, small_model, sync, cpu_fallback, cpu_bound, gpu_bound, evaluation, checkpoint, warmup,
+)  # fmt: skip
+"""Causes that are weighed against each other; of two that score the same, the earlier one wins."""
+
+STATES = (stalled, idle, unknown)
+"""States of a run, which the verdict asks for by themselves."""
+
+EXAMINE: tuple[Callable[[Facts], Candidate | None], ...] = tuple(module.examine for module in RANKED)
+"""How each ranked cause is examined, in order."""
+
+FAMILIES: dict[str, str] = {module.ID: module.FAMILY for module in (*RANKED, *STATES)}
+"""The family of every cause by its id."""

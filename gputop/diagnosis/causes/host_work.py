@@ -1,0 +1,112 @@
+"""Python or CPU work in the loop holds the device up: logging, metrics, drawing, augmentation; steady or every N steps."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.loop import Shape, shape
+from gputop.diagnosis.phases import HOST, role
+from gputop.diagnosis.wording import of_step, pct, time
+from gputop.records import Advice
+
+ID = "host-work"
+FAMILY = "host"
+
+ENTER_PCT = 10.0
+"""Percent of the step lost to work on the host from which it is worth naming (a published rule takes 10)."""
+
+NOTICE_PCT = 5.0
+"""Percent from which it is examined at all."""
+
+WORKING_PCT = 50.0
+"""CPU of the training thread (one core = 100) from which the loop computes; below it, it waits (files, network, locks)."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether time between and beside the step's own phases leaves the device idle, and where that code stands."""
+    loop, lost = facts.loop, facts.lost
+    if loop is None or lost is None:
+        return None
+    share = lost.pct(HOST)
+    phase = _largest(facts)
+    if share < NOTICE_PCT or phase is None:
+        return None
+    case = Case(facts)
+    case.at_least("step time lost to work in the loop", share, ENTER_PCT, "%", "steps")
+    if loop.opaque and phase == "other":
+        case.missing(3.0)
+    if lost.source == "device":
+        case.weigh("device idle meanwhile", share, HOST not in lost.upper, "%", "device", 1.5, ENTER_PCT)
+    elif lost.source == "host":
+        case.missing(1.0)
+    elif lost.source == "nvml":
+        case.at_most("GPU utilization", facts.device.util_pct, 100 - ENTER_PCT, "%", "driver")
+    main = facts.machine.main_pct
+    if main is not None and main >= WORKING_PCT:
+        case.at_least("CPU of the training thread", main, WORKING_PCT, "%", "process", 0.5)
+    site = _site(facts, phase)
+    if site is not None:
+        case.weigh("where the training thread was found", site, True, None, "stack samples")
+    form = shape(loop, HOST)
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=_headline(facts, share, phase, site, form),
+        evidence=case.evidence,
+        advice=_advice(phase, site, form),
+        speedup_limit=speedup(share),
+        estimated=HOST in lost.upper,
+    )
+
+
+def _largest(facts: Facts) -> str | None:
+    """The phase that most of the host work is marked as: `other` where nobody marked it."""
+    shares = [share for share in facts.ledger if role(share.phase) == HOST]
+    return max(shares, key=lambda share: share.pct).phase if shares else None
+
+
+def _site(facts: Facts, phase: str) -> str | None:
+    """The line at which the training thread was found most often in that phase."""
+    seen: dict[str, int] = {}
+    for record in facts.window.sites:
+        for sample in record.sites:
+            if sample.phase == phase:
+                seen[sample.site] = seen.get(sample.site, 0) + sample.samples
+    return max(seen, key=seen.__getitem__) if seen else None
+
+
+def _headline(facts: Facts, share: float, phase: str, site: str | None, form: Shape) -> str:
+    loop = facts.loop
+    assert loop is not None
+    what = "work in the loop outside forward, backward and optimizer" if phase == "other" else f"the phase {phase!r}"
+    if loop.opaque and phase == "other":
+        what = "work in the loop"
+    idle = " with the device idle" if facts.device.on_gpu and share else ""
+    at = f", most often found at {site}" if site else ""
+    if not form.steady and form.period and form.period > 1:
+        return f"{what} takes {time(form.long_ms)} every {form.period} steps ({pct(share)} of the time){idle}{at}"
+    return f"{what} takes {of_step(loop.ms(HOST), loop.mean_ms)} per step ({pct(share)} lost){idle}{at}"
+
+
+def _advice(phase: str, site: str | None, form: Shape) -> list[Advice]:
+    place = site or (f"the code in phase {phase!r}" if phase != "other" else "the code after the optimizer's step")
+    rare = form.period is not None and form.period > 1 and not form.steady
+    first = Advice(
+        do=f"do {place} less often, or in another thread or process",
+        why="the device gets no work while the training thread is busy with it",
+        code=None if rare else "if step % 50 == 0:\n    log(metrics)",
+    )
+    second = Advice(
+        do="keep metrics as tensors on the device and read them only when they are logged",
+        why="the loop then runs ahead of the device and its own work costs nothing",
+    )
+    if phase == "other" and site is None:
+        mark = Advice(
+            do="mark its parts to see which",
+            why="gputop knows how long it takes, not yet what it is",
+            code='with gputop.phase("metrics"):\n    ...',
+        )
+        return [first, mark, second]
+    return [first, second]

@@ -1,0 +1,84 @@
+"""Loader workers saturate the CPUs: decoding and augmentation need more cores than there are."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, ENTER_PCT, FREE_SHARE, input_wait, waits
+from gputop.diagnosis.wording import count, time
+from gputop.records import Advice
+
+ID = "input-cpu"
+FAMILY = "input"
+
+QUIET_IOWAIT_PCT = 10.0
+"""CPU time waiting for I/O, percent, above which storage rather than computing may be what takes the time."""
+
+OVERTHREADED_PCT = 130.0
+"""CPU of one worker (one core = 100) above which its own thread pool is at work: oversubscription, not decoding."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether the wait for data comes from work that no free core is left for."""
+    wait = input_wait(facts)
+    if wait is None:
+        return None
+    machine = facts.machine
+    case = Case(facts)
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    if wait.free_share is None:
+        case.missing(2.0)
+    else:
+        case.at_most("usable cores that are free", 100 * wait.free_share, 100 * FREE_SHARE, "%", "host", 2.0)
+    if wait.workers == 0:
+        lone = machine.cores is not None and machine.cores <= 1
+        case.weigh("loader workers", 0.0, lone, "workers", "loader", 1.0, 1.0)
+    elif machine.worker_pct is None:
+        case.missing(1.0)
+    else:
+        case.at_least("CPU of each worker", machine.worker_pct, BUSY_WORKER_PCT, "%", "process", 1.5)
+        case.at_most("CPU of each worker", machine.worker_pct, OVERTHREADED_PCT, "%", "process", 0.5)
+    if wait.workers is None:
+        case.missing(1.0)
+    elif wait.workers and machine.cores:
+        case.at_least("workers for each usable core", wait.workers / machine.cores, 0.75, "", "loader", 0.5)
+    case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
+    if wait.late_share is not None:
+        case.at_most("waits with later batches ready", 100 * wait.late_share, 50, "%", "steps")
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=wait.lost_pct,
+        fit=case.fit,
+        headline=_headline(facts, waits(wait)),
+        evidence=case.evidence,
+        advice=_advice(facts, wait.batch_ms),
+        speedup_limit=speedup(wait.lost_pct),
+    )
+
+
+def _headline(facts: Facts, text: str) -> str:
+    machine = facts.machine
+    at = f"workers at {machine.worker_pct:.0f} % CPU each" if machine.worker_pct is not None else "loading the data"
+    cores = f"all {count(machine.cores, 'core')}" if machine.cores else "all cores"
+    if machine.free_cores is None:
+        return f"{text}; {at}, whether cores are free is not known"
+    return f"{text}: {at}, {cores} taken ({count(machine.free_cores, 'core')} free)"
+
+
+def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
+    cost = (
+        f"a batch takes {time(batch_ms)} of CPU time" if batch_ms is not None else "each batch costs too much CPU time"
+    )
+    return [
+        Advice(
+            do="do less CPU work per sample: decode once and cache, decode to the size needed, augment on the GPU",
+            why=f"{cost} and no core is free, so more workers would only take turns",
+            code="images = images.to(device, non_blocking=True)\n"
+            "images = gpu_augment(images)  # e.g. torchvision.transforms.v2 on a device batch",
+        ),
+        Advice(
+            do="or run where more cores come with the GPU",
+            why="the input scales with cores, the model does not need them",
+        ),
+    ]

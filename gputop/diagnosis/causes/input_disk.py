@@ -1,0 +1,134 @@
+"""Reading the data is the limit: a disk, a network mount, a cache that is cold or too small, many small files."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_wait import (
+    BUSY_WORKER_PCT,
+    ENTER_PCT,
+    IDLE_WORKER_PCT,
+    InputWait,
+    input_wait,
+    loader_code,
+    waits,
+)
+from gputop.diagnosis.wording import size
+from gputop.records import Advice
+
+ID = "input-disk"
+FAMILY = "input"
+
+DISK_BUSY_PCT = 80.0
+"""Disk busy time, percent, from which it is the limit (published rules: 80 warn, 95 critical)."""
+
+IOWAIT_PCT = 10.0
+"""CPU time waiting for I/O, percent of all cores: with idle cores beside it, only disks are awaited."""
+
+DISK_WAIT_SHARE = 0.3
+"""Share of looks at the workers that find them in uninterruptible disk wait."""
+
+TAIL_RATIO = 20.0
+"""The longest waits over the median one from which they are heavy-tailed: storage answers in 1 ms or in a minute."""
+
+REMOTE = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "ceph", "beegfs", "9p", "afs", "glusterfs", "drvfs")
+)
+"""File systems that are another machine's."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether the wait for data is a wait for storage; None unless something about storage says so."""
+    wait = input_wait(facts)
+    if wait is None:
+        return None
+    machine = facts.machine
+    case = Case(facts)
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    stuck = None if machine.workers_in_disk_wait is None else 100 * machine.workers_in_disk_wait
+    busy = case.any_of(
+        3.0,
+        "host",
+        ("disk busy", machine.disk_busy_pct, DISK_BUSY_PCT, "%"),
+        ("CPU time waiting for I/O", machine.iowait_pct, IOWAIT_PCT, "%"),
+        ("looks that found workers in disk wait", stuck, 100 * DISK_WAIT_SHARE, "%"),
+    )
+    remote = _remote(facts)
+    if remote:
+        case.weigh("file system of the data set", remote, True, None, "loader", 1.5)
+    tailed = _heavy_tailed(wait)
+    if tailed:
+        form = wait.shape
+        case.at_least(
+            "longest wait over the median one", form.max_ms / max(form.median_ms, 1e-3), TAIL_RATIO, "x", "steps"
+        )
+    if machine.worker_pct is not None:
+        if machine.worker_pct <= IDLE_WORKER_PCT:
+            case.at_most("CPU of each worker", machine.worker_pct, IDLE_WORKER_PCT, "%", "process")
+        else:
+            case.at_most("CPU of each worker", machine.worker_pct, BUSY_WORKER_PCT, "%", "process")
+    if not (busy or tailed or (remote and (machine.worker_pct or 0) <= IDLE_WORKER_PCT)):
+        return None
+    if machine.disk_busy_pct is None and machine.iowait_pct is None and stuck is None:
+        case.missing(2.0)
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=wait.lost_pct,
+        fit=case.fit,
+        headline=f"{waits(wait)}: {_what(facts, remote, tailed)}",
+        evidence=case.evidence,
+        advice=_advice(facts, wait, remote),
+        speedup_limit=speedup(wait.lost_pct),
+    )
+
+
+def _remote(facts: Facts) -> str | None:
+    kind = facts.loader.dataset_path_fs if facts.loader else None
+    return kind if kind and (kind.lower() in REMOTE or kind.lower().startswith("fuse")) else None
+
+
+def _heavy_tailed(wait: InputWait) -> bool:
+    form = wait.shape
+    return form.long_steps >= 2 and form.period is None and form.max_ms >= TAIL_RATIO * max(form.median_ms, 1e-3)
+
+
+def _what(facts: Facts, remote: str | None, tailed: bool) -> str:
+    machine = facts.machine
+    parts = []
+    if machine.disk_busy_pct is not None and machine.disk_busy_pct >= DISK_BUSY_PCT:
+        parts.append(f"the disk is {machine.disk_busy_pct:.0f} % busy")
+    if machine.iowait_pct is not None and machine.iowait_pct >= IOWAIT_PCT:
+        parts.append(f"{machine.iowait_pct:.0f} % of CPU time awaits I/O")
+    if machine.disk_read_bytes_s:
+        parts.append(f"reading {size(machine.disk_read_bytes_s)}/s")
+    if remote:
+        parts.append(f"the data lies on {remote}")
+    if not parts and tailed:
+        parts.append("waits come irregularly and are very long, as slow storage makes them")
+    return ", ".join(parts) or "the workers wait for storage"
+
+
+def _advice(facts: Facts, wait: InputWait, remote: str | None) -> list[Advice]:
+    first = (
+        "copy the data set to a local SSD or into RAM" if remote else "move the data set to a faster disk or into RAM"
+    )
+    advice = [
+        Advice(
+            do=first, why="reads are the limit, not the CPU", code="cp -r DATASET /dev/shm/  # or a local NVMe disk"
+        ),
+        Advice(
+            do="pack many small files into few large ones (tar shards, LMDB, memory-mapped arrays)",
+            why="each small file costs a round trip; large reads run at the disk's full rate",
+        ),
+    ]
+    if wait.workers is not None and remote:
+        more = max(4, 2 * wait.workers)
+        advice.append(
+            Advice(
+                do=f"or num_workers {wait.workers} → {more}: remote reads overlap",
+                why="latency, not bandwidth, limits a remote file system",
+                code=loader_code(facts, num_workers=more),
+            )
+        )
+    return advice

@@ -1,0 +1,119 @@
+"""More runnable threads than cores: the workers fight each other, and more of them would make it worse."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_wait import ENTER_PCT, InputWait, input_wait, loader_code, waits
+from gputop.diagnosis.wording import count
+from gputop.records import Advice
+
+ID = "input-oversubscribed"
+FAMILY = "input"
+
+THREADED_PCT = 130.0
+"""CPU of one worker (one core = 100) from which it runs a thread pool of its own."""
+
+CROWDED = 1.5
+"""Workers for each usable core from which they take turns instead of running."""
+
+STARVED_WORKER_PCT = 60.0
+"""CPU of one worker below which, with no core free, it queues for a core instead of running."""
+
+SYSTEM_PCT = 10.0
+"""CPU time in the kernel, percent, from which switching and locking show (4 is usual; reports had 10 to 25)."""
+
+LOAD_PER_CORE = 2.0
+"""Run queue length for each core from which every thread waits at least as long as it runs."""
+
+QUOTA_SHARE = 0.05
+"""Share of the time that the cgroup's quota holds the process back from which it counts."""
+
+FULL_SHARE = 0.15
+"""Share of usable cores left free below which they are full."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether the loader's threads outnumber the cores that they may use; None unless something says so."""
+    wait = input_wait(facts)
+    if wait is None or not wait.workers:
+        return None
+    machine = facts.machine
+    case = Case(facts)
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    full = wait.free_share is not None and wait.free_share <= FULL_SHARE
+    if wait.free_share is not None:
+        case.at_most("usable cores that are free", 100 * wait.free_share, 100 * FULL_SHARE, "%", "host")
+    crowd = wait.workers / machine.cores if machine.cores else None
+    queued = (
+        100 - machine.worker_pct
+        if full and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT
+        else None
+    )
+    held = None if machine.throttled_share is None else 100 * machine.throttled_share
+    if not case.any_of(
+        3.0,
+        "process",
+        ("CPU of each worker", machine.worker_pct, THREADED_PCT, "%"),
+        ("workers for each usable core", crowd, CROWDED, ""),
+        ("time each worker waits for a core", queued, 100 - STARVED_WORKER_PCT, "%"),
+        ("time held back by the CPU quota", held, 100 * QUOTA_SHARE, "%"),
+    ):
+        return None
+    if machine.system_pct is not None and machine.system_pct >= SYSTEM_PCT:
+        case.at_least("CPU time in the kernel", machine.system_pct, SYSTEM_PCT, "%", "host")
+    if machine.load_per_core is not None and machine.load_per_core >= LOAD_PER_CORE:
+        case.at_least("threads that want each core", machine.load_per_core, LOAD_PER_CORE, "", "host")
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=wait.lost_pct,
+        fit=case.fit,
+        headline=f"{waits(wait)}: {_what(facts, wait)}; more workers would make it worse",
+        evidence=case.evidence,
+        advice=_advice(facts, wait),
+        speedup_limit=speedup(wait.lost_pct),
+    )
+
+
+def _what(facts: Facts, wait: InputWait) -> str:
+    machine = facts.machine
+    workers = count(wait.workers or 0, "worker")
+    cores = count(machine.cores, "usable core") if machine.cores else "the cores"
+    if machine.worker_pct is not None and machine.worker_pct >= THREADED_PCT:
+        return f"{workers} at {machine.worker_pct:.0f} % CPU each, so each runs several threads, on {cores}"
+    if machine.throttled_share is not None and machine.throttled_share >= QUOTA_SHARE:
+        return f"the CPU quota holds the process back {100 * machine.throttled_share:.0f} % of the time"
+    return f"{workers} share {cores}"
+
+
+def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
+    machine = facts.machine
+    advice = []
+    if machine.cores and machine.cores_all and machine.cores < machine.cores_all:
+        advice.append(
+            Advice(
+                do=f"let the process use more than {count(machine.cores, 'core')} of {machine.cores_all}",
+                why="an affinity mask or a quota binds the workers; a library may have set it at import",
+                code="os.sched_setaffinity(0, range(os.cpu_count()))  # in worker_init_fn; or the job's CPU request",
+            )
+        )
+    if machine.worker_pct is not None and machine.worker_pct >= THREADED_PCT:
+        advice.append(
+            Advice(
+                do="one thread for each worker",
+                why="numeric libraries open a thread pool in every worker",
+                code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
+                "# or OMP_NUM_THREADS=1 in the environment",
+            )
+        )
+    if machine.cores and wait.workers and wait.workers > machine.cores:
+        fewer = max(1, int(machine.cores) - 1)
+        advice.append(
+            Advice(
+                do=f"num_workers {wait.workers} → {fewer}",
+                why=f"only {count(machine.cores, 'core')} may be used",
+                code=loader_code(facts, num_workers=fewer),
+            )
+        )
+    return advice or [Advice(do="run fewer threads beside this training", why="the cores are full")]

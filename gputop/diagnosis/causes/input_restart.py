@@ -1,0 +1,69 @@
+"""Loader workers are started anew for each epoch."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_wait import loader_code
+from gputop.diagnosis.wording import count, pct, time
+from gputop.records import Advice
+
+ID = "input-restart"
+FAMILY = "input"
+
+ENTER_PCT = 10.0
+"""Percent of wall time lost in epochs' first waits from which it is worth naming."""
+
+LONG_MS = 30.0
+"""First wait of an epoch from which worker start-up shows (measured 52 to 158 ms with two workers, 4 ms persistent)."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether the first steps of epochs wait much longer for data than the others."""
+    loop = facts.loop
+    if loop is None or not loop.firsts:
+        return None
+    usual = loop.ms("data")
+    extra = sum(max(0.0, wait - usual) for _, wait in loop.firsts)
+    wall = sum(loop.dur) + sum(duration for duration, _ in loop.firsts)
+    share = 100 * extra / wall
+    longest = max(wait for _, wait in loop.firsts)
+    if share < ENTER_PCT / 2 or longest < LONG_MS:
+        return None
+    loader = facts.loader
+    persistent = loader.persistent_workers if loader else None
+    case = Case(facts)
+    case.at_least("wall time lost in epochs' first waits", share, ENTER_PCT, "%", "steps", 2.0)
+    case.at_least("first wait of an epoch", longest, LONG_MS, "ms", "steps")
+    if persistent is not None:
+        case.weigh("persistent_workers", str(persistent), not persistent, None, "loader", 2.0)
+    if loader is not None and loader.num_workers is not None:
+        case.at_least("loader workers", float(loader.num_workers), 1, "workers", "loader", 2.0)
+    mean = extra / len(loop.firsts)
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=f"each epoch begins with a wait of {time(mean + usual)} for its first batch "
+        f"({pct(share)} of the time, {count(len(loop.firsts), 'epoch')} seen): workers are started anew",
+        evidence=case.evidence,
+        advice=_advice(facts, persistent),
+        speedup_limit=speedup(share),
+    )
+
+
+def _advice(facts: Facts, persistent: bool | None) -> list[Advice]:
+    longer = Advice(
+        do="make epochs longer: repeat the data within one",
+        why="the start is paid once an epoch, however short it is",
+    )
+    if persistent:
+        return [longer]
+    workers = facts.loader.num_workers if facts.loader else None
+    keep = Advice(
+        do="keep the workers alive between epochs: persistent_workers=True",
+        why="they are then started once for the whole run",
+        code=loader_code(facts, num_workers=workers or 4, persistent_workers=True),
+    )
+    return [keep, longer]

@@ -1,0 +1,65 @@
+"""One slow sample holds up the queue while later batches lie ready."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_wait import ENTER_PCT, input_wait, loader_code, waits
+from gputop.records import Advice
+
+ID = "input-slow-sample"
+FAMILY = "input"
+
+LATE_SHARE = 0.5
+"""Share of the real waits in which later batches were ready while the awaited one was not (measured: 6 of 6)."""
+
+IRREGULAR = 3.0
+"""The 95th percentile of waits over their median from which single waits stick out."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether waits come from the order of delivery; only the loader's own queue can tell."""
+    wait = input_wait(facts)
+    if wait is None or wait.late_share is None or wait.late_share < LATE_SHARE:
+        return None
+    case = Case(facts)
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    case.at_least("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", 3.0)
+    tail = wait.shape.p95_ms / wait.shape.median_ms if wait.shape.median_ms > 0 else None
+    case.at_least("95th percentile of waits over their median", tail, IRREGULAR, "x", "steps")
+    in_order = facts.loader.in_order if facts.loader else None
+    if in_order is not None:
+        case.weigh("loader keeps the order", str(in_order), in_order, None, "loader")
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=wait.lost_pct,
+        fit=case.fit,
+        headline=f"{waits(wait)} while later batches lie ready ({100 * wait.late_share:.0f} % of waits): "
+        "single slow samples hold up the queue",
+        evidence=case.evidence,
+        advice=_advice(facts, in_order),
+        speedup_limit=speedup(wait.lost_pct),
+    )
+
+
+def _advice(facts: Facts, in_order: bool | None) -> list[Advice]:
+    advice = []
+    if in_order is not False:
+        advice.append(
+            Advice(
+                do="let batches arrive as they are ready",
+                why="strict order makes every batch wait for the slowest",
+                code=loader_code(facts, in_order=False) + "  # PyTorch 2.6 or newer; the order then varies",
+            )
+        )
+    ahead = facts.loader.prefetch_factor if facts.loader else None
+    deeper = 2 * (ahead or 2)
+    advice.append(
+        Advice(
+            do=f"or look further ahead: prefetch_factor {ahead or 2} → {deeper}, and cap or sort samples by cost",
+            why="a longer queue rides out a slow sample",
+            code=loader_code(facts, prefetch_factor=deeper),
+        )
+    )
+    return advice

@@ -1,0 +1,56 @@
+"""Batches are ready, but handing them to the training thread is slow: pickling, shared memory, pinning, collating."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_wait import ENTER_PCT, HANDOVER_MS, input_wait, loader_code, waits
+from gputop.records import Advice
+
+ID = "input-transfer"
+FAMILY = "input"
+
+READY_SHARE = 0.7
+"""Share of the waits in which batches lay ready: then it is not the workers that are slow."""
+
+SLOW_HANDOVER_MS = 5.0
+"""Wait for a ready batch from which handing over is slow (a pinning thread's queue gives one in under 5 ms)."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether the wait is for a batch that is there already; only the loader's own queue can tell."""
+    wait = input_wait(facts)
+    if wait is None or not wait.workers or wait.ready_share is None or wait.ready_share < READY_SHARE:
+        return None
+    if wait.late_share is not None and wait.late_share >= 0.5:
+        return None
+    case = Case(facts)
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    case.at_least("waits with batches ready", 100 * wait.ready_share, 100 * READY_SHARE, "%", "steps", 3.0)
+    case.at_least("shortest usual wait", wait.shape.p10_ms, min(SLOW_HANDOVER_MS, 2 * HANDOVER_MS), "ms", "steps")
+    pinned = facts.loader.pin_memory if facts.loader else None
+    advice = []
+    if pinned is False and facts.device.on_gpu:
+        advice.append(
+            Advice(
+                do="pin_memory False → True",
+                why="a background thread then takes batches off the workers' queue",
+                code=loader_code(facts, pin_memory=True),
+            )
+        )
+    advice.append(
+        Advice(
+            do="hand over fewer and smaller objects: tensors instead of lists and dicts, uint8 instead of float32",
+            why="the training thread pays for unpickling each object",
+        )
+    )
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=wait.lost_pct,
+        fit=case.fit,
+        headline=f"{waits(wait)} although batches lie ready: handing one over is what takes the time",
+        evidence=case.evidence,
+        advice=advice,
+        speedup_limit=speedup(wait.lost_pct),
+    )

@@ -1,0 +1,129 @@
+"""Too few loader workers while cores are free."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_wait import (
+    BUSY_WORKER_PCT,
+    ENTER_PCT,
+    FREE_SHARE,
+    InputWait,
+    input_wait,
+    loader_code,
+    waits,
+)
+from gputop.diagnosis.wording import count, time
+from gputop.records import Advice
+
+ID = "input-workers"
+FAMILY = "input"
+
+QUIET_DISK_PCT = 80.0
+"""Disk busy time, percent, above which the disk and not the number of workers may be the limit."""
+
+QUIET_IOWAIT_PCT = 10.0
+"""CPU time waiting for I/O, percent, above which the same holds."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether the wait for data would go with more workers, and how many it takes."""
+    wait = input_wait(facts)
+    if wait is None:
+        return None
+    case = Case(facts)
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    _weigh_workers(case, wait)
+    free = None if wait.free_share is None else 100 * wait.free_share
+    if free is None:
+        case.missing(2.0)
+    case.at_least("usable cores that are free", free, 100 * FREE_SHARE, "%", "host", 2.0)
+    machine = facts.machine
+    if wait.workers:
+        busy = machine.worker_pct
+        if busy is not None and busy >= BUSY_WORKER_PCT:
+            case.at_least("CPU of each worker", busy, BUSY_WORKER_PCT, "%", "process", 0.5)
+        if machine.cores:
+            case.at_most("workers", float(wait.workers), machine.cores - 1, "workers", "loader")
+    case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
+    case.at_most("disk busy", machine.disk_busy_pct, QUIET_DISK_PCT, "%", "host", 0.75)
+    if wait.late_share is not None:
+        case.at_most("waits with later batches ready", 100 * wait.late_share, 50, "%", "steps", 1.5)
+    elif wait.ready_share is not None:
+        case.at_most("waits with batches ready", 100 * wait.ready_share, 50, "%", "steps", 1.5)
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=wait.lost_pct,
+        fit=case.fit,
+        headline=_headline(facts, wait),
+        evidence=case.evidence,
+        advice=_advice(facts, wait),
+        speedup_limit=speedup(wait.lost_pct, _floor(facts, wait)),
+        estimated=bool(facts.lost and "data" in facts.lost.estimated and facts.lost.source == "device"),
+    )
+
+
+def _weigh_workers(case: Case, wait: InputWait) -> None:
+    if wait.workers is None:
+        case.missing(2.0)
+    elif wait.workers == 0:
+        case.weigh("loader workers", 0.0, True, "workers", "loader", 2.0, 1.0)
+    elif wait.needed is not None:
+        case.at_least("workers needed to keep up", float(wait.needed), wait.workers + 1, "workers", "steps", 1.5)
+
+
+def _floor(facts: Facts, wait: InputWait) -> float:
+    """Percent of the step below which workers can't bring it: what all usable cores together can fetch."""
+    room = facts.machine.free_cores
+    if room is None or wait.batch_ms is None or wait.workers is None:
+        return 0.0
+    most = max(1.0, wait.workers + room)
+    return 100 * wait.batch_ms / most / wait.step_ms
+
+
+def _headline(facts: Facts, wait: InputWait) -> str:
+    text = waits(wait)
+    free = facts.machine.free_cores
+    room = f" while {count(free, 'core')} of {facts.machine.cores:.0f} are free" if _roomy(wait) and free else ""
+    if wait.workers is None:
+        return f"{text}; the loader's workers are not known to gputop{room}"
+    if wait.workers == 0:
+        return f"{text}: the training thread fetches every batch itself (num_workers=0){room}"
+    busy = facts.machine.worker_pct
+    at = f" at {busy:.0f} % CPU" if busy is not None else ""
+    return f"{text}: {count(wait.workers, 'worker')}{at} can't keep up{room}"
+
+
+def _roomy(wait: InputWait) -> bool:
+    return wait.free_share is not None and wait.free_share >= FREE_SHARE
+
+
+def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
+    now = wait.workers
+    if now is None or wait.batch_ms is None:
+        return [
+            Advice(
+                do="give the loader more workers, as long as cores are free",
+                why=f"the loop waits {time(wait.wait_ms)} per step for data",
+                code=loader_code(facts, num_workers=4, persistent_workers=True),
+            )
+        ]
+    needed = wait.needed
+    cores = facts.machine.cores
+    most = None if facts.machine.free_cores is None else now + max(1, int(facts.machine.free_cores))
+    if most is None and cores is not None:
+        most = max(now + 1, int(cores))
+    target = needed if needed is not None and (most is None or needed <= most) else most
+    target = max(now + 1, target if target is not None else now + 1)
+    why = f"a batch takes {time(wait.batch_ms)} of one worker; a step without the wait takes " + time(
+        max(0.0, wait.step_ms - wait.wait_ms)
+    )
+    if needed is not None:
+        why += f": {count(needed, 'worker')} keep up"
+        if most is not None and needed > most:
+            why += f", the cores have room for {most}; making each batch cheaper does the rest"
+    changes: dict[str, object] = {"num_workers": target}
+    if not (facts.loader and facts.loader.persistent_workers):
+        changes["persistent_workers"] = True
+    return [Advice(do=f"num_workers {now} → {target}", why=why, code=loader_code(facts, **changes))]

@@ -1,0 +1,118 @@
+"""Kernels or batches are too small: the host cannot launch work as fast as the device does it."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.launching import Launching, launching
+from gputop.diagnosis.lost import STARVED
+from gputop.diagnosis.wording import pct, time
+from gputop.records import Advice
+
+ID = "launch-bound"
+FAMILY = "host"
+
+ENTER_PCT = 10.0
+"""Percent of the step that the device idles in forward, backward and optimizer from which it is worth naming."""
+
+NOTICE_PCT = 5.0
+"""Percent from which it is examined at all."""
+
+FOLLOW_LOW, FOLLOW_HIGH = 0.85, 1.2
+"""Device time over host time of forward and backward between which the device follows the host call by call."""
+
+IDLE_UTIL_PCT = 50.0
+"""Utilization, percent, below which the driver agrees. Above it proves nothing: any kernel counts as use."""
+
+LOW_POWER = 0.5
+"""Share of the power limit below which the device does little, whatever its utilization says."""
+
+SMALL_MODEL_PARAMS = 10_000_000
+"""Parameters from which a model is none of the tiny ones, so that starved launches are a fault of the loop."""
+
+
+def examine(facts: Facts) -> Candidate | None:
+    """Whether the device waits for the host's launches."""
+    idle = launching(facts)
+    loop, lost = facts.loop, facts.lost
+    if idle is None or loop is None or lost is None or idle.rest_pct < NOTICE_PCT:
+        return None
+    device = facts.device
+    case = Case(facts)
+    case.at_least("device idle where work is launched", idle.rest_pct, ENTER_PCT, "%", lost.source)
+    if lost.queue_empty is None:
+        case.missing(2.0)
+    case.at_least("boundaries that found the device's queue empty", lost.queue_empty, STARVED, "", "device", 2.0)
+    if idle.follow is not None:
+        follows = FOLLOW_LOW <= idle.follow <= FOLLOW_HIGH
+        case.weigh("device time over host time in forward and backward", idle.follow, follows, "", "device", 1.0, 1.0)
+    if device.util_pct is not None and device.util_pct <= IDLE_UTIL_PCT:
+        case.at_most("GPU utilization", device.util_pct, IDLE_UTIL_PCT, "%", "driver", 0.5)
+    case.at_most("power over its limit", device.power_ratio, LOW_POWER, "", "driver", 0.5)
+    params = facts.window.model.param_count if facts.window.model else None
+    case.at_least("parameters", None if params is None else float(params), SMALL_MODEL_PARAMS, "", "model", 0.75)
+    if facts.window.model is not None and facts.window.model.compiled:
+        case.weigh("model is compiled", "True", False, None, "model")
+    if loop.opaque:
+        case.missing(3.0)
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=idle.rest_pct,
+        fit=case.fit,
+        headline=_headline(facts, idle),
+        evidence=case.evidence,
+        advice=_advice(facts),
+        speedup_limit=speedup(idle.rest_pct, device.util_pct or 0.0) if idle.upper else speedup(idle.rest_pct),
+        estimated=idle.estimated,
+    )
+
+
+def _headline(facts: Facts, idle: Launching) -> str:
+    loop, lost = facts.loop, facts.lost
+    assert loop is not None
+    assert lost is not None
+    about = "up to " if idle.upper else "about "
+    found = (
+        f", its queue empty at {pct(100 * lost.queue_empty)} of looks"
+        if lost.queue_empty is not None
+        else f" at {facts.device.util_pct:.0f} % utilization"
+        if facts.device.util_pct is not None
+        else ""
+    )
+    return (
+        f"the host can't launch work fast enough: the device idles {about}{pct(idle.rest_pct)} of a "
+        f"{time(loop.mean_ms)} step between kernels{found}"
+    )
+
+
+def _advice(facts: Facts) -> list[Advice]:
+    model, loader = facts.window.model, facts.loader
+    advice = []
+    if model is None or not model.compiled:
+        advice.append(
+            Advice(
+                do="compile the model with CUDA graphs",
+                why="many small launches become one replay",
+                code='model = torch.compile(model, mode="reduce-overhead")',
+            )
+        )
+    batch = loader.batch_size if loader else None
+    used = facts.device.mem_pct
+    if used is None or used < 70:
+        bigger = f"batch_size {batch} → {2 * batch} or more" if batch else "a larger batch"
+        room = f"; device memory is {pct(used)} full" if used is not None else ""
+        advice.append(Advice(do=bigger, why=f"each launch then does more work and costs hardly more time{room}"))
+    if model is not None and model.optimizer_fused is False:
+        advice.append(
+            Advice(
+                do="use the fused optimizer",
+                why=f"{model.param_tensors or 'many'} parameter tensors are updated in one launch",
+                code=f"torch.optim.{model.optimizer or 'AdamW'}(model.parameters(), fused=True)",
+            )
+        )
+    if not advice:
+        advice.append(
+            Advice(do="profile a few steps to see which launches are small", why="the model is compiled already")
+        )
+    return advice

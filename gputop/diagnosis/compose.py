@@ -1,0 +1,35 @@
+"""From a judgement to the verdict's record."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.candidate import Candidate
+from gputop.diagnosis.notices import notices
+from gputop.diagnosis.weigh import Judgement
+from gputop.records import RunnerUp, Verdict
+
+CLOCKS = {"device": "device", "nvml": "host", "host": "host", "cpu": "host"}
+"""The clock that a verdict's shares were read from, by the source of lost time."""
+
+
+def compose(judgement: Judgement, *, held: Candidate | None = None, since_ns: int | None = None) -> Verdict:
+    """The verdict of a judgement. `held`: the cause in force where it is another one than the winner of the moment."""
+    facts, named = judgement.facts, held or judgement.winner
+    other = next((candidate for candidate in judgement.ranked if candidate.cause != named.cause), None)
+    return Verdict(
+        t=facts.window.to_ns,
+        run_id=facts.window.run.run_id,
+        cause=named.cause,
+        family=named.family,
+        headline=named.headline,
+        confidence=round(judgement.confidence, 3),
+        share_pct=round(min(100.0, named.share_pct), 1) if named.share_pct else None,
+        speedup_limit=named.speedup_limit,
+        evidence=named.evidence,
+        advice=named.advice,
+        runner_up=RunnerUp(cause=other.cause, share_pct=round(min(100.0, other.share_pct), 1)) if other else None,
+        since_ns=since_ns,
+        clock=CLOCKS[facts.lost.source] if facts.lost else None,
+        tentative=judgement.tentative or None,
+        simulated=True if facts.device.simulated else None,
+        notices=notices(judgement),
+    )

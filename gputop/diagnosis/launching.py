@@ -1,0 +1,56 @@
+"""Idle time in the phases that launch work: what launch-bound, small-model, optimizer and sync are weighed by."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.phases import COMPUTE
+
+
+class Launching(msgspec.Struct, frozen=True, kw_only=True):
+    """Lost device time in launching phases, percent of the step. `sync_pct` of it would go without reading values back.
+
+    `sync_ms` and `syncs` are host time and number of such reads per step. `follow` is device time over host time in
+    forward and backward: near 1, the device follows the host call by call. `upper`: the figures are upper bounds.
+    """
+
+    forward_pct: float
+    optimizer_pct: float
+    sync_pct: float
+    sync_ms: float
+    syncs: float | None
+    follow: float | None
+    upper: bool
+    estimated: bool
+
+    @property
+    def rest_pct(self) -> float:
+        """What remains for launching itself, once the reads are accounted for."""
+        return max(0.0, self.forward_pct + self.optimizer_pct - self.sync_pct)
+
+
+def launching(facts: Facts) -> Launching | None:
+    """Idle time where work is launched; None for a run that is not on a GPU, or without any figure of the device."""
+    loop, lost = facts.loop, facts.lost
+    if loop is None or lost is None or not facts.device.on_gpu or lost.source not in ("device", "nvml"):
+        return None
+    forward = lost.pct("forward") + lost.pct("backward") + (lost.pct("host") if loop.opaque else 0.0)
+    optimizer = lost.pct("optimizer")
+    counts = [step.sync_count for step in loop.steps if step.sync_count is not None]
+    times = [step.sync_ns for step in loop.steps if step.sync_ns is not None]
+    marked = loop.ms("sync")
+    sync_ms = marked or (sum(times) / len(times) / 1e6 if times else 0.0)
+    bubbles = forward + optimizer + lost.pct("sync")
+    host = loop.ms("forward") + loop.ms("backward")
+    on_device = lost.device_ms.get("forward", 0.0) + lost.device_ms.get("backward", 0.0)
+    return Launching(
+        forward_pct=forward,
+        optimizer_pct=optimizer,
+        sync_pct=min(100 * sync_ms / loop.mean_ms, bubbles) if counts or marked else 0.0,
+        sync_ms=sync_ms,
+        syncs=sum(counts) / len(counts) if counts else None,
+        follow=on_device / host if host and on_device else None,
+        upper=bool(lost.upper.intersection(COMPUTE)),
+        estimated=bool(lost.estimated.intersection(COMPUTE)),
+    )

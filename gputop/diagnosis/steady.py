@@ -1,0 +1,112 @@
+"""One run's verdict over time: it changes when a new cause has won, not when a figure trembles."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.candidate import Candidate
+from gputop.diagnosis.causes import idle, stalled, unknown, warmup
+from gputop.diagnosis.compose import compose
+from gputop.diagnosis.evidence import gather
+from gputop.diagnosis.weigh import Judgement, weigh
+from gputop.records import Verdict
+from gputop.view import Segment
+from gputop.window import Window
+
+FIRST_NS = 10_000_000_000
+"""Time since the run's first known step before which there is no verdict."""
+
+WINS = 3
+"""Judgements in a row that a new cause must win."""
+
+NEW_STEPS = 5
+"""Steps that must have come since it first won."""
+
+TWICE = 2.0
+"""Share of a new cause over that of the cause in force from which it takes over at once."""
+
+MARGIN = 1.25
+"""Score of a new cause over that of the cause in force that a win takes: entering is harder than staying."""
+
+REST_NS = 60_000_000_000
+"""Time after a change in which a further one needs twice the share."""
+
+
+class Judge:
+    """The verdict of one run as time goes on. `segments` are the stretches under one verdict, the last one still open."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self._held: str | None = None
+        self._since_ns = 0
+        self._changed_ns: int | None = None
+        self._last: Verdict | None = None
+        self._contender: str | None = None
+        self._wins = 0
+        self._won_at_steps = 0
+        self._p99_ms: float | None = None
+
+    def update(self, window: Window) -> Verdict:
+        """Judge the run's latest window. Windows must come in time order."""
+        facts = gather(window)
+        judgement = weigh(facts, self._p99_ms)
+        if facts.loop is not None:
+            self._p99_ms = facts.loop.p99_ms
+        if self._early(window, judgement):
+            judgement = Judgement(facts=facts, winner=warmup.starting(facts), confidence=0.0, tentative=True)
+        verdict = self._settle(window, judgement)
+        self._last = verdict
+        self._mark(window, verdict.cause)
+        return verdict
+
+    def _early(self, window: Window, judgement: Judgement) -> bool:
+        first = window.first_t
+        young = first is not None and window.to_ns - first < FIRST_NS and not window.ended
+        return young and self._held in (None, warmup.ID) and not judgement.winner.state
+
+    def _settle(self, window: Window, judgement: Judgement) -> Verdict:
+        cause = judgement.winner.cause
+        if self._held is None or cause == self._held or _is_state(cause) or _is_state(self._held):
+            return self._take(window, judgement)
+        held = next((candidate for candidate in judgement.ranked if candidate.cause == self._held), None)
+        if self._overtakes(window, judgement, held):
+            return self._take(window, judgement)
+        if held is not None:
+            return compose(judgement, held=held, since_ns=self._since_ns)
+        assert self._last is not None
+        return msgspec.structs.replace(self._last, t=window.to_ns, tentative=judgement.tentative or None)
+
+    def _take(self, window: Window, judgement: Judgement) -> Verdict:
+        cause = judgement.winner.cause
+        if cause != self._held:
+            if self._held is not None and not _is_state(self._held):
+                self._changed_ns = window.to_ns
+            self._held, self._since_ns = cause, window.to_ns
+        self._contender, self._wins = None, 0
+        return compose(judgement, since_ns=self._since_ns)
+
+    def _overtakes(self, window: Window, judgement: Judgement, held: Candidate | None) -> bool:
+        new = judgement.winner
+        if new.cause != self._contender:
+            self._contender, self._wins, self._won_at_steps = new.cause, 0, window.total_steps
+        if new.cause == unknown.ID or held is None or new.score >= MARGIN * held.score or new.healthy or held.healthy:
+            self._wins += 1
+        stale = held is None or held.share_pct * TWICE <= new.share_pct
+        if stale and new.cause != unknown.ID and self._wins >= 2:
+            return True
+        patient = self._wins >= WINS and window.total_steps - self._won_at_steps >= NEW_STEPS
+        rested = self._changed_ns is None or window.to_ns - self._changed_ns >= REST_NS
+        return patient and rested
+
+    def _mark(self, window: Window, cause: str) -> None:
+        if self.segments and self.segments[-1].cause == cause:
+            last = self.segments[-1]
+            self.segments[-1] = Segment(last.from_ns, window.to_ns, cause)
+        else:
+            start = self.segments[-1].to_ns if self.segments else window.from_ns
+            self.segments.append(Segment(start, window.to_ns, cause))
+
+
+def _is_state(cause: str) -> bool:
+    """Whether a cause comes and goes at once, without having to win."""
+    return cause in (stalled.ID, idle.ID, warmup.ID)

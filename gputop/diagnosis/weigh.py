@@ -1,0 +1,146 @@
+"""From facts to one answer: the candidates in order, which of them wins, and how sure that is."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.candidate import Candidate
+from gputop.diagnosis.causes import EXAMINE, gpu_bound, stalled, unknown, warmup
+from gputop.diagnosis.evidence import Facts
+
+MIN_FIT = 0.35
+"""Agreement of signals below which a cause is no candidate."""
+
+WIN_PCT = 10.0
+"""Percent of device time that a cause must explain on a GPU to be the verdict."""
+
+WIN_CPU_PCT = 25.0
+"""The same on a CPU, where a step's own computing is always the larger part (published rules call 25 critical)."""
+
+MIN_CONFIDENCE = 0.4
+"""Confidence below which the verdict is `unknown`."""
+
+FIRM_STEPS = 20
+"""Steps from which their number no longer lowers the confidence."""
+
+FULL_SPAN_S = 100.0
+"""Seconds of steps from which even a few slow ones are a fair sample: a window holds no more than two minutes."""
+
+CLOCK_TRUST = {"device": 1.0, "cpu": 1.0, "nvml": 0.85, "host": 0.7}
+"""How far lost device time can be trusted by its source: device events; a CPU's own steps; the driver; host times."""
+
+EVALUATION_PCT = 20.0
+"""Percent of wall time in evaluation, checked in its own cause, below which it doesn't win over a busy device."""
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """The winner, its confidence, and all candidates in order of their scores."""
+
+    facts: Facts
+    winner: Candidate
+    confidence: float
+    ranked: tuple[Candidate, ...] = ()
+    tentative: bool = False
+
+    @property
+    def runner_up(self) -> Candidate | None:
+        """The best of the others."""
+        return next((candidate for candidate in self.ranked if candidate.cause != self.winner.cause), None)
+
+
+def weigh(facts: Facts, p99_ms: float | None = None) -> Judgement:
+    """Judge the facts. `p99_ms`: the run's usual long step where the window may not hold one."""
+    standstill = stalled.examine(facts, p99_ms)
+    if standstill is not None:
+        return Judgement(facts=facts, winner=standstill, confidence=0.95 * standstill.fit)
+    loop = facts.loop
+    if loop is None or not _enough(facts):
+        return _too_few(facts)
+    candidates = [found for examine in EXAMINE if (found := examine(facts)) is not None and found.fit >= MIN_FIT]
+    candidates.sort(key=lambda candidate: -candidate.score)
+    winner = _winner(facts, candidates)
+    if winner is None:
+        return _undecided(facts, candidates, 0.0)
+    confidence = _confidence(facts, winner, candidates)
+    if confidence < MIN_CONFIDENCE and not winner.state:
+        return _undecided(facts, candidates, confidence)
+    ordered = (winner, *(candidate for candidate in candidates if candidate is not winner))
+    return Judgement(
+        facts=facts, winner=winner, confidence=confidence, ranked=ordered, tentative=loop.seen < FIRM_STEPS
+    )
+
+
+def _enough(facts: Facts) -> bool:
+    loop = facts.loop
+    return loop is not None and (loop.seen >= warmup.FIRST_STEPS or (loop.seen >= 2 and loop.span_s >= FULL_SPAN_S))
+
+
+def _too_few(facts: Facts) -> Judgement:
+    window = facts.window
+    young = window.total_steps <= warmup.FIRST_STEPS and not window.ended
+    winner = warmup.starting(facts) if young else unknown.examine(facts)
+    return Judgement(facts=facts, winner=winner, confidence=0.0, tentative=True)
+
+
+def _undecided(facts: Facts, candidates: list[Candidate], confidence: float) -> Judgement:
+    loop = facts.loop
+    return Judgement(
+        facts=facts,
+        winner=unknown.examine(facts),
+        confidence=confidence,
+        ranked=tuple(candidates),
+        tentative=loop is None or loop.seen < FIRM_STEPS,
+    )
+
+
+def _winner(facts: Facts, candidates: list[Candidate]) -> Candidate | None:
+    """The cause to name. Certainties and states first; a busy device clears everything but episodes of standing still."""
+    for candidate in candidates:
+        if candidate.state or candidate.certain:
+            return candidate
+    faults = [candidate for candidate in candidates if not candidate.healthy and _large(facts, candidate)]
+    episodes = [candidate for candidate in faults if candidate.family in ("episodic",)]
+    if gpu_bound.outright(facts):
+        healthy = next((candidate for candidate in candidates if candidate.cause == gpu_bound.ID), None)
+        return episodes[0] if episodes else healthy
+    small = next((candidate for candidate in candidates if candidate.cause == "small-model"), None)
+    if small is not None and (not faults or small.score > faults[0].score):
+        return small
+    if faults:
+        return faults[0]
+    return next((candidate for candidate in candidates if candidate.healthy and candidate is not small), None)
+
+
+def _large(facts: Facts, candidate: Candidate) -> bool:
+    if candidate.cause == "evaluation":
+        return candidate.share_pct >= EVALUATION_PCT
+    if candidate.family == "episodic":
+        return candidate.share_pct >= WIN_PCT
+    on_cpu = facts.lost is not None and facts.lost.source == "cpu"
+    return candidate.share_pct >= (WIN_CPU_PCT if on_cpu else WIN_PCT)
+
+
+def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) -> float:
+    """Ledger coverage x agreement of signals x enough steps x distance from the best cause of another family.
+
+    Causes of one family explain the same lost time: which of them it is shows in the agreement of the signals.
+    """
+    loop, lost = facts.loop, facts.lost
+    assert loop is not None
+    rivals = [other.score for other in candidates if other.family != winner.family and not other.healthy]
+    ratio = 0.0 if winner.healthy or not winner.score else min(1.0, max(rivals, default=0.0) / winner.score)
+    if winner.healthy and rivals and winner.cause != gpu_bound.ID:
+        ratio = min(1.0, max(rivals) / winner.score) if winner.score else 1.0
+    steps = 1.0 if loop.span_s >= FULL_SPAN_S else min(1.0, loop.seen / FIRM_STEPS)
+    trust = 1.0 if winner.family in ("episodic", "placement") or lost is None else CLOCK_TRUST[lost.source]
+    return coverage(facts) * winner.fit * trust * steps * (0.6 + 0.4 * (1 - ratio))
+
+
+def coverage(facts: Facts) -> float:
+    """How much of the window's wall time is known and consistent: steps that never arrived and contradictory ones lower it."""
+    loop = facts.loop
+    if loop is None:
+        return 0.0
+    arrived = loop.seen / (loop.seen + loop.missing)
+    consistent = 1 - loop.contradictory / loop.seen
+    return arrived * (0.5 + 0.5 * consistent)
