@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 from gputop.sources import Source
 from gputop.view import View
@@ -25,16 +23,15 @@ class Feed:
         column_ns: int = 2 * S,
         hostname: str = "",
         refresh_s: float = 1.0,
-        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.source = source
         self.watch = Watch(source.name, column_ns=column_ns, hostname=hostname, simulated=source.simulated)
         self.fault: BaseException | None = None
-        self._clock = clock
+        self._clock = source.clock
         self._refresh_ns = int(refresh_s * S)
         self._stop = threading.Event()
         self._fresh = threading.Condition()
-        self._view = self.watch.view(clock(), waiting="starting")
+        self._view = self.watch.view(source.clock(), waiting="starting")
         self._thread = threading.Thread(target=self._run, name="gputop-feed", daemon=True)
 
     def start(self) -> Feed:

@@ -62,7 +62,7 @@ class Commands(click.Group):
 @click.option("--debug", is_flag=True, help="Show where an error comes from.", expose_value=False)
 @screen_options
 @click.pass_context
-def cli(ctx: click.Context, **options: Any) -> int | None:
+def cli(ctx: click.Context, /, **options: Any) -> int | None:
     """Why is the GPU idle while this trains?
 
     Run it in a second terminal while a training runs: it finds the training, measures where each step's time goes, and

@@ -13,6 +13,9 @@ class Source(Protocol):
     name: str
     simulated: bool
 
+    def clock(self) -> int:
+        """Now on the clock of the records' times, in epoch nanoseconds."""
+
     def poll(self, timeout_s: float) -> list[AnyRecord]:
         """The records that came in, waiting up to `timeout_s` for the first."""
 

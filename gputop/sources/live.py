@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import zmq
 
 from gputop.records import AnyRecord, Event, Loader, Run
 from gputop.samplers.supervisor import Supervisor
+from gputop.sources.clock import TraceClock
 from gputop.sources.subscriber import S, Subscriber
 
 SILENT_AFTER_NS = 5 * S
@@ -28,13 +28,23 @@ class LiveSource:
         backend: str | None = None,
         env: Mapping[str, str] = os.environ,
         cmdlines: bool = True,
-        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.simulated = backend is not None and backend.startswith("simulated:")
-        self._clock = clock
+        self.clock = TraceClock()
+        self._host = os.uname().nodename
         self._cmdlines = cmdlines
-        self._subscriber = Subscriber(clock=clock, env=env)
-        self._supervisors = [Supervisor(kind, interval_s=interval_s, backend=backend) for kind in ("gpu", "host")]
+        self._subscriber = Subscriber(clock=self.clock, offset_ns=self.clock.offset_ns, env=env)
+        self._supervisors = [
+            Supervisor(
+                kind,
+                host=self._host,
+                interval_s=interval_s,
+                backend=backend,
+                offset_ns=self.clock.offset_ns,
+                clock=self.clock,
+            )
+            for kind in ("gpu", "host")
+        ]
         self._pids: dict[int, str] = {}
         self._workers: dict[int, list[int]] = {}
         self._run_pids: dict[str, int] = {}
@@ -51,15 +61,17 @@ class LiveSource:
             if (descriptor := supervisor.fileno()) >= 0:
                 poller.register(descriptor, zmq.POLLIN)
         try:
-            poller.poll(timeout_s * 1000)
+            poller.poll(round(timeout_s * 1000))
         except (zmq.ZMQError, OSError):
             return []
         records: list[AnyRecord] = list(self._subscriber.receive())
         records += self._subscriber.tick()
-        now = self._clock()
+        now = self.clock()
         for supervisor in self._supervisors:
             records += supervisor.read()
             records += supervisor.tick(now)
+        if (moved := self.clock.stepped_ns()) is not None:
+            records.append(Event(t=now, kind="clock", label=f"the wall clock was set by {moved / S:+.1f} s"))
         self._follow(records, now)
         return records
 
@@ -67,7 +79,7 @@ class LiveSource:
         """Tell the samplers which processes train and which are their workers."""
         changed = False
         for record in records:
-            if isinstance(record, Run) and record.host == os.uname().nodename:
+            if isinstance(record, Run) and record.host == self._host:
                 changed |= self._pids.get(record.pid) != record.run_id
                 self._pids[record.pid] = record.run_id
                 self._run_pids[record.run_id] = record.pid
@@ -90,7 +102,7 @@ class LiveSource:
         said = [text if count == 1 else f"{text} ({count} times)" for text, count in self._subscriber.warnings.items()]
         if lost := self._subscriber.lost():
             said.append(f"{lost} records were lost on the way to this screen")
-        now = self._clock()
+        now = self.clock()
         for run_id, since in self._silent.items():
             found = self._subscriber.known.get(run_id)
             if found is not None and now - since > SILENT_AFTER_NS:

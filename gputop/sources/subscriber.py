@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
 import zmq
 
 from gputop.records import AnyRecord, Event, Reply, Request, Run, Undecodable, pack, unpack_many
@@ -26,6 +27,9 @@ ANSWER_NS = 2 * S
 
 HELD_LIMIT = 4096
 """Envelopes held while a hole is being filled; beyond it the hole is given up."""
+
+ALIGNED_NS = 5_000_000
+"""Offsets that differ by less than this are left alone: no window is that fine."""
 
 RECEIVE_HWM = 256
 CHECK_NS = S
@@ -46,6 +50,7 @@ class Stream:
         self.asked_ns: int | None = None
         self.since_ns = now_ns
         self.lost = 0
+        self.shift_ns = 0
         self.pid: int | None = None
         self.host: str | None = None
         self.over = False
@@ -110,13 +115,14 @@ class Subscriber:
         self,
         *,
         clock: Callable[[], int],
+        offset_ns: int | None = None,
         env: Mapping[str, str] = os.environ,
-        only_pids: frozenset[int] | None = None,
     ) -> None:
         self.id = secrets.token_hex(4)
         self.warnings: dict[str, int] = {}
         self.known: dict[str, cards.Found] = {}
         self._clock = clock
+        self._offset_ns = offset_ns
         self._env = env
         self._streams: dict[str, Stream] = {}
         self._bound: dict[Path, Path] = {}
@@ -189,13 +195,23 @@ class Subscriber:
         for record in records:
             if isinstance(record, Run):
                 stream.pid, stream.host = record.pid, record.host
+                stream.shift_ns = self._shift(record)
             elif isinstance(record, Event) and record.kind == "exit" and record.run_id == stream.run_id:
                 stream.over = True
+        if stream.shift_ns:
+            records = [msgspec.structs.replace(one, t=one.t + stream.shift_ns) for one in records]
         if envelope.seq is None:
             self._unnumbered(stream, records, out, now)
         else:
             stream.take(envelope.seq, len(records) + len(faults), records, out)
         self._ask(stream, now)
+
+    def _shift(self, run: Run) -> int:
+        """What to add to a run's times: its process fixed another offset over the monotonic clock that both share."""
+        if run.offset_ns is None or self._offset_ns is None or run.host != os.uname().nodename:
+            return 0
+        shift = self._offset_ns - run.offset_ns
+        return shift if abs(shift) > ALIGNED_NS else 0
 
     def _unnumbered(self, stream: Stream, records: list[AnyRecord], out: list[AnyRecord], now: int) -> None:
         for record in records:
