@@ -7,11 +7,10 @@ from collections import Counter
 import msgspec
 
 from gputop.diagnosis.device import Device, read_device
-from gputop.diagnosis.loop import Loop, ledger, read_loop
+from gputop.diagnosis.loop import Bucket, Loop, ledger, read_loop
 from gputop.diagnosis.lost import Lost, read_lost
 from gputop.diagnosis.machine import Machine, read_machine, training_loader
 from gputop.records import Loader
-from gputop.view import Share
 from gputop.window import Window
 
 
@@ -28,7 +27,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     loop: Loop | None = None
     lost: Lost | None = None
     loader: Loader | None = None
-    ledger: tuple[Share, ...] = ()
+    ledger: tuple[Bucket, ...] = ()
 
 
 def gather(window: Window) -> Facts:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
 from gputop.diagnosis.numbers import period, quantile, ranked
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
 from gputop.records import Step
-from gputop.view import Share
 from gputop.window import Window
 
 MS = 1e-6
@@ -30,6 +30,14 @@ PLACED = "placed "
 
 APART_LEAVES = 3
 """Steps that must remain for warm-up and epoch edges to be set apart at all."""
+
+
+class Bucket(NamedTuple):
+    """A bucket of the ledger: its share of wall time (all buckets sum to 100) and its mean per step."""
+
+    phase: str
+    pct: float
+    ms: float
 
 
 class Loop(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +146,7 @@ def train_and_eval(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     return train, other
 
 
-def ledger(loop: Loop) -> tuple[Share, ...]:
+def ledger(loop: Loop) -> tuple[Bucket, ...]:
     """The buckets of wall time: every phase seen and `other`, in the order of a step; shares sum to 100."""
     whole = sum(loop.dur)
     order = ("data", "h2d", "forward", "backward", "sync", "optimizer", "comm", "eval", "checkpoint")
@@ -146,7 +154,7 @@ def ledger(loop: Loop) -> tuple[Share, ...]:
     names += sorted(name for name in loop.phases if name not in (*order, "self", "other"))
     names += [name for name in ("self", "other") if name in loop.phases]
     return tuple(
-        Share(name, 100 * sum(loop.phases[name]) / whole, sum(loop.phases[name]) / loop.n)
+        Bucket(name, 100 * sum(loop.phases[name]) / whole, sum(loop.phases[name]) / loop.n)
         for name in names
         if any(loop.phases[name]) or name == "other"
     )

@@ -20,6 +20,9 @@ QUEUED = 0.5
 STARVED = 0.8
 """`queue_empty` from which the device always waits for the host, so that a region's whole device time may be idle."""
 
+DRAINED = 2
+"""Reads of device values in a step from which its queue is empty over and over, where no other look at it was possible."""
+
 COVERED = 0.3
 """Share of the steady steps that must carry device figures for them to speak for the loop."""
 
@@ -92,9 +95,11 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None) -> Lost:
             on_device = (step.gpu_ns or {}).get(phase)
             span = host_ns if on_device is None else min(host_ns, on_device)
             floor = floors.get(phase)
+            if queue is not None and queue < QUEUED:
+                continue
             if floor is not None:
                 spent[part] = spent.get(part, 0.0) + max(0.0, span - floor) * MS
-            elif queue is not None and queue >= STARVED:
+            elif (queue or 0.0) >= STARVED or (queue is None and (step.sync_count or 0) >= DRAINED):
                 spent[part] = spent.get(part, 0.0) + span * MS
                 upper.add(part)
             estimated.add(part)

@@ -41,12 +41,11 @@ def _gauges(facts: Facts) -> list[str]:
             f"nvidia-smi would show {util:.0f} % here; the driver's own samples show bursts of "
             f"{device.burst_max_pct:.0f} %{every}"
         )
-    if util is not None and util >= HIGH_UTIL_PCT and lost is not None and lost.source == "device":
-        if (lost.total_pct or 0) >= LOST_PCT:
-            said.append(
-                f"nvidia-smi would show {util:.0f} %, yet the device idles {pct(lost.total_pct or 0)} of the step: "
-                "any kernel counts as use"
-            )
+    idle = (lost.total_pct or 0.0) if lost is not None and lost.source == "device" else 0.0
+    if util is not None and util >= HIGH_UTIL_PCT and idle >= LOST_PCT:
+        said.append(
+            f"nvidia-smi would show {util:.0f} %, yet the device idles {pct(idle)} of the step: any kernel counts as use"
+        )
     if util is not None and util >= HIGH_UTIL_PCT and device.power_ratio is not None and device.power_ratio < LOW_POWER:
         said.append(
             f"{util:.0f} % utilization at {pct(100 * device.power_ratio)} of the power limit: "

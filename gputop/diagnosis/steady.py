@@ -33,10 +33,10 @@ REST_NS = 60_000_000_000
 
 
 class Judge:
-    """The verdict of one run as time goes on. `segments` are the stretches under one verdict, the last one still open."""
+    """The verdict of one run as time goes on."""
 
     def __init__(self) -> None:
-        self.segments: list[Segment] = []
+        self._segments: list[Segment] = []
         self._held: str | None = None
         self._since_ns = 0
         self._changed_ns: int | None = None
@@ -58,6 +58,11 @@ class Judge:
         self._last = verdict
         self._mark(window, verdict.cause)
         return verdict
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The stretches under one verdict so far, the last one still open."""
+        return tuple(self._segments)
 
     def _early(self, window: Window, judgement: Judgement) -> bool:
         first = window.first_t
@@ -99,12 +104,12 @@ class Judge:
         return patient and rested
 
     def _mark(self, window: Window, cause: str) -> None:
-        if self.segments and self.segments[-1].cause == cause:
-            last = self.segments[-1]
-            self.segments[-1] = Segment(last.from_ns, window.to_ns, cause)
+        if self._segments and self._segments[-1].cause == cause:
+            last = self._segments[-1]
+            self._segments[-1] = Segment(last.from_ns, window.to_ns, cause)
         else:
-            start = self.segments[-1].to_ns if self.segments else window.from_ns
-            self.segments.append(Segment(start, window.to_ns, cause))
+            start = self._segments[-1].to_ns if self._segments else max(window.from_ns, window.first_t or 0)
+            self._segments.append(Segment(start, window.to_ns, cause))
 
 
 def _is_state(cause: str) -> bool:

@@ -94,15 +94,15 @@ def _undecided(facts: Facts, candidates: list[Candidate], confidence: float) -> 
 
 
 def _winner(facts: Facts, candidates: list[Candidate]) -> Candidate | None:
-    """The cause to name. Certainties and states first; a busy device clears everything but episodes of standing still."""
+    """The cause to name: certainties and states first; a busy device clears everything but episodes."""
     for candidate in candidates:
         if candidate.state or candidate.certain:
             return candidate
     faults = [candidate for candidate in candidates if not candidate.healthy and _large(facts, candidate)]
-    episodes = [candidate for candidate in faults if candidate.family in ("episodic",)]
+    beside = [candidate for candidate in faults if candidate.beside]
     if gpu_bound.outright(facts):
         healthy = next((candidate for candidate in candidates if candidate.cause == gpu_bound.ID), None)
-        return episodes[0] if episodes else healthy
+        return beside[0] if beside else healthy
     small = next((candidate for candidate in candidates if candidate.cause == "small-model"), None)
     if small is not None and (not faults or small.score > faults[0].score):
         return small
@@ -137,7 +137,7 @@ def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) ->
 
 
 def coverage(facts: Facts) -> float:
-    """How much of the window's wall time is known and consistent: steps that never arrived and contradictory ones lower it."""
+    """How much of the window is known and consistent: missing and contradictory steps lower it."""
     loop = facts.loop
     if loop is None:
         return 0.0

@@ -46,3 +46,6 @@ EXAMINE: tuple[Callable[[Facts], Candidate | None], ...] = tuple(module.examine 
 
 FAMILIES: dict[str, str] = {module.ID: module.FAMILY for module in (*RANKED, *STATES)}
 """The family of every cause by its id."""
+
+IDS: tuple[str, ...] = tuple(FAMILIES)
+"""The ids of all causes."""

@@ -54,4 +54,5 @@ def examine(facts: Facts) -> Candidate | None:
             ),
         ],
         speedup_limit=speedup(share),
+        beside=True,
     )

@@ -46,8 +46,8 @@ def _whole(facts: Facts, gpus: int) -> Candidate | None:
         family=FAMILY,
         share_pct=compute,
         fit=case.fit,
-        headline=f"{count(gpus, 'GPU')} in this machine, but the model trains on the CPU: forward, backward and optimizer "
-        f"take {pct(compute)} of a {time(loop.mean_ms)} step there",
+        headline=f"{count(gpus, 'GPU')} in this machine, but the model trains on the CPU: its computing "
+        f"takes {pct(compute)} of a {time(loop.mean_ms)} step there",
         evidence=case.evidence,
         advice=_move(facts),
         certain=True,

@@ -41,6 +41,7 @@ def examine(facts: Facts) -> Candidate | None:
         evidence=case.evidence,
         advice=_advice(form),
         speedup_limit=speedup(share),
+        beside=True,
     )
 
 

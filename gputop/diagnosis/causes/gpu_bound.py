@@ -20,14 +20,13 @@ QUEUED = 0.3
 """Share of boundaries with an empty queue below which the host runs ahead of the device."""
 
 BUSY_UTIL_PCT = 90.0
-"""Utilization from which the driver agrees (needed, never enough: a waiting collective and one busy SM read 100 too)."""
+"""Utilization from which the driver agrees (needed, never enough: a waiting collective reads 100 too)."""
 
 WORKING_POWER = 0.4
 """Share of the power limit below which a "busy" device does little: memory-bound, or spinning. A hint."""
 
 SYNC_PCT = 50.0
-"""Percent of the step that the host waits in reads of device values from which, without any figure of the device, it is
-the device that is waited for."""
+"""Percent of the step that the host waits in reads from which, with no figure of the device, it is the limit."""
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -59,7 +58,7 @@ def examine(facts: Facts) -> Candidate | None:
         fit=case.fit,
         headline=f"healthy: {device.name} is the limit, busy {pct(busy)} of a {time(loop.mean_ms)} step {by}"
         if total is not None
-        else f"the host waits for {device.name} {pct(loop.pct('sync'))} of a {time(loop.mean_ms)} step: it is the limit",
+        else f"the host waits for {device.name} {pct(loop.pct('sync'))} of a {time(loop.mean_ms)} step: the limit",
         evidence=case.evidence,
         advice=_levers(facts),
         healthy=True,

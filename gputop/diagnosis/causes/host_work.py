@@ -1,4 +1,4 @@
-"""Python or CPU work in the loop holds the device up: logging, metrics, drawing, augmentation; steady or every N steps."""
+"""Python or CPU work in the loop holds the device up: logging, metrics, drawing; steady or every N steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTICE_PCT = 5.0
 """Percent from which it is examined at all."""
 
 WORKING_PCT = 50.0
-"""CPU of the training thread (one core = 100) from which the loop computes; below it, it waits (files, network, locks)."""
+"""CPU of the training thread (one core = 100) from which the loop computes; below it, it waits."""
 
 
 def examine(facts: Facts) -> Candidate | None:

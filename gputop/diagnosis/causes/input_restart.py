@@ -50,6 +50,7 @@ def examine(facts: Facts) -> Candidate | None:
         evidence=case.evidence,
         advice=_advice(facts, persistent),
         speedup_limit=speedup(share),
+        beside=True,
     )
 
 

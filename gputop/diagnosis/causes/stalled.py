@@ -45,7 +45,8 @@ def examine(facts: Facts, p99_ms: float | None = None) -> Candidate | None:
         family=FAMILY,
         share_pct=100.0,
         fit=case.fit,
-        headline=f"no step for {time(silent)} (usual steps take up to {time(usual)}): it stands{where}{at}{_workers(facts)}",
+        headline=f"no step for {time(silent)} (usual steps take up to {time(usual)}): it stands{where}"
+        f"{at}{_workers(facts)}",
         evidence=case.evidence,
         advice=[
             Advice(

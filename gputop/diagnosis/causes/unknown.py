@@ -18,10 +18,10 @@ def examine(facts: Facts) -> Candidate:
     if loop is None:
         said = "no training step was seen"
     elif lost is not None and lost.total_pct is not None and facts.device.on_gpu:
-        said = f"the device idles {pct(lost.total_pct)} of a {time(loop.mean_ms)} step and nothing known explains enough of it"
+        said = f"the device idles {pct(lost.total_pct)} of a {time(loop.mean_ms)} step, unexplained by what is known"
     else:
         largest = max(facts.ledger, key=lambda share: share.pct)
-        said = f"most of a {time(loop.mean_ms)} step is {largest.phase} ({pct(largest.pct)}), which names no cause by itself"
+        said = f"most of a {time(loop.mean_ms)} step is {largest.phase} ({pct(largest.pct)}), no cause by itself"
     return Candidate(
         cause=ID,
         family=FAMILY,

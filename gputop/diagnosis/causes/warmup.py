@@ -21,7 +21,7 @@ WARM_SHARE = 0.5
 """Share of the window's wall time in first, slow steps from which the run is still warming up."""
 
 NEW_SHAPES = 3
-"""Steps with a new input shape, or recompilations, from which it is a pattern (ten shapes are slow ten times, then fast)."""
+"""Steps with a new input shape, or recompilations, from which they are a pattern."""
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -89,6 +89,7 @@ def _recompiling(facts: Facts, loop: Loop) -> Candidate | None:
             )
         ],
         speedup_limit=speedup(share),
+        beside=True,
     )
 
 
