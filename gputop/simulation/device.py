@@ -81,10 +81,13 @@ class SimulatedDevice:
 class SimulatedClock:
     """gputop's device clock (`gputop.publisher.device.DeviceClock`) on a simulated device. A mark is its time."""
 
-    def __init__(self, device: SimulatedDevice, identity: dict[str, Any], *, used: bool = True) -> None:
+    def __init__(
+        self, device: SimulatedDevice, identity: dict[str, Any], *, used: bool = True, cpu: Activity | None = None
+    ) -> None:
         self._device = device
         self._identity = identity
         self._used = used
+        self._cpu = cpu
 
     def ready(self) -> bool:
         """True where the training uses the device at all."""
@@ -116,6 +119,10 @@ class SimulatedClock:
     def identity(self) -> dict[str, Any]:
         """Fields of a `run` record: the device, and the simulated machine's cores."""
         return dict(self._identity)
+
+    def host_cpu_ns(self) -> int:
+        """CPU time of the simulated training thread so far, which the real one only sleeps through."""
+        return round(self._cpu.total(self._device.clock.now())) if self._cpu is not None else 0
 
     def memory(self) -> dict[str, int]:
         """Allocator figures, as fields of a `step` record."""

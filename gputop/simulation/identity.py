@@ -8,13 +8,14 @@ from gputop.simulation.physics import Physics
 from gputop.simulation.state import GPU_PCI, GPU_UUID
 
 
-def identity(physics: Physics) -> dict[str, Any]:
-    """Device and cores. A model left on the CPU never initialised the device, so no GPU is named."""
+def identity(physics: Physics, name: str) -> dict[str, Any]:
+    """Device, cores, and the scenario as the script. A model left on the CPU never touched the GPU: none is named."""
     fields: dict[str, Any] = {
         "cores": physics.machine.cores,
         "cores_allowed": physics.machine.cores,
         "gpu_visible": 1,
         "simulated": True,
+        "script": f"demo {name}",
         "device": "cpu",
     }
     if physics.model.on_device:

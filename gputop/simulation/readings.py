@@ -26,7 +26,7 @@ def gpu(state: State) -> records.Gpu:
         gpu_index=0,
         gpu_pci=GPU_PCI,
         name=state.gpu_name,
-        util_pct=round(sum(recent) / len(recent)),
+        util_pct=round(sum(recent) / len(recent)) if recent else None,
         mem_used_bytes=used,
         mem_total_bytes=state.gpu_mem_total_bytes,
         power_w=state.power_w,
@@ -49,7 +49,7 @@ def gpu(state: State) -> records.Gpu:
 
 def burst(state: State, since: State | None) -> records.Burst | None:
     """The driver's samples that ended since the last state; None when there is none."""
-    known = since.util_t + len(since.util_pct) * SAMPLE_NS if since else 0
+    known = since.util_t + len(since.util_pct) * SAMPLE_NS - SAMPLE_NS // 2 if since else 0
     pairs = [(i * SAMPLE_NS, pct) for i, pct in enumerate(state.util_pct) if state.util_t + i * SAMPLE_NS >= known]
     if not pairs:
         return None
@@ -103,6 +103,8 @@ def process(state: State, since: State) -> records.Process:
         cpu_pct=round(100 * (main + rate("compute_cpu_ns")), 1),
         main_thread_cpu_pct=round(100 * main, 1),
         rss_bytes=5 << 30,
+        threads=24,
+        cores_allowed=state.cores,
         state="R" if main > 0.5 else "S",
         read_bytes_s=0.0 if workers else round(read_bytes_s),
         workers=[

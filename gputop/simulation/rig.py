@@ -36,6 +36,7 @@ class Rig:
         self._random = Random(seed)
         self._heated_at = clock.now()
         self._step = 0
+        self.started = clock.now()
         self.loader = SimulatedLoader(clock, physics, self._random, self.main_cpu)
         self.validation = SimulatedLoader(clock, _validation(physics), self._random, self.main_cpu)
         if physics.model.on_device:
@@ -116,8 +117,8 @@ class Rig:
         slower = self.physics.gpu.clock_max_mhz / self.clock_mhz * self._jitter()
         strength = model.intensity * (self.clock_mhz / self.physics.gpu.clock_max_mhz) ** 2
         launch_ns = self.physics.scaled(model.launch_ns * self._jitter())
-        self._occupy(self.device.launch(kernels, self.physics.scaled(kernel_ns * slower), launch_ns, strength))
-        self.work(model.return_ns)
+        launched = self.device.launch(kernels, self.physics.scaled(kernel_ns * slower), launch_ns, strength)
+        self._occupy(launched + self.physics.scaled(model.return_ns))
 
     def _occupy(self, until: int, threads: float = 1.0) -> None:
         now = self.clock.now()

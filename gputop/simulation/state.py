@@ -20,13 +20,15 @@ GPU_PCI = "00000000:00:00.0"
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment. Times are epoch ns; `*_cpu_ns`, `read_bytes` and `written_bytes` count from the start of the run."""
+    """One moment. `t` and `util_t` are ns of some clock; `util_pct` are the driver's samples from `util_t` on.
+
+    `*_cpu_ns`, `read_bytes` and `written_bytes` count from the start of the run.
+    """
 
     t: int
     pid: int
     host: str
     run_id: str | None
-    scenario: str
     cores: int
     mem_used_bytes: int
     mem_total_bytes: int
@@ -51,17 +53,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     throttled_ns: int
 
 
-def observe(rig: Rig, *, offset_ns: int, pid: int, host: str, scenario: str, run_id: str | None = None) -> State:
-    """The machine's state now; `offset_ns` makes epoch times of the rig's clock."""
+def shifted(state: State, offset_ns: int) -> State:
+    """The state with its times on another clock."""
+    return msgspec.structs.replace(state, t=state.t + offset_ns, util_t=state.util_t + offset_ns)
+
+
+def observe(rig: Rig, *, pid: int, host: str, run_id: str | None = None, offset_ns: int = 0) -> State:
+    """The machine's state now, `offset_ns` added to the rig's clock."""
     now, physics, gpu = rig.clock.now(), rig.physics, rig.physics.gpu
-    first = (now // SAMPLE_NS - SAMPLES) * SAMPLE_NS
+    last = now // SAMPLE_NS
+    first = max(last - SAMPLES, rig.started // SAMPLE_NS)
     power = rig.device.power.mean(now - 1_000_000_000, now)
     return State(
         t=now + offset_ns,
         pid=pid,
         host=host,
         run_id=run_id,
-        scenario=scenario,
         cores=physics.machine.cores,
         mem_used_bytes=physics.machine.mem_used_bytes,
         mem_total_bytes=physics.machine.mem_total_bytes,
@@ -75,8 +82,8 @@ def observe(rig: Rig, *, offset_ns: int, pid: int, host: str, scenario: str, run
         gpu_used=physics.model.on_device,
         gpu_mem_bytes=rig.device.mem_reserved_bytes,
         gpu_mem_total_bytes=gpu.mem_total_bytes,
-        util_t=first + offset_ns,
-        util_pct=[round(100 * share, 1) for share in rig.device.busy.cells(first, SAMPLES, SAMPLE_NS)],
+        util_t=first * SAMPLE_NS + offset_ns,
+        util_pct=[round(100 * share, 1) for share in rig.device.busy.cells(first * SAMPLE_NS, last - first, SAMPLE_NS)],
         power_w=round(gpu.power_idle_w + (gpu.power_limit_w - gpu.power_idle_w) * power, 1),
         power_limit_w=gpu.power_limit_w,
         temp_c=round(rig.temp_c, 1),
@@ -93,7 +100,7 @@ _decode = msgspec.msgpack.Decoder(State).decode
 
 def write(state: State, path: Path) -> None:
     """Replace the file at once, so that a reader finds one whole state or the other."""
-    new = path.with_suffix(".new")
+    new = path.with_name(f"{path.name}.new")
     new.write_bytes(_encode(state))
     os.replace(new, path)
 

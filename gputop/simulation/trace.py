@@ -54,7 +54,7 @@ def trace(
 
     def sample(t: int) -> None:
         nonlocal seen
-        state = observe(rig, offset_ns=start_ns, pid=PID, host=HOST, scenario=name, run_id=run_id)
+        state = observe(rig, offset_ns=start_ns, pid=PID, host=HOST, run_id=run_id)
         out.extend(_sampled(state, seen))
         out.append(rec.Alive(t=start_ns + t, run_id=run_id, steps=tap.steps_done, open_phase=tap.open_phase()))
         seen = state
@@ -64,15 +64,15 @@ def trace(
     run_id = f"sim-{name}-{seed}"
     tap = Recorder(
         rig,
-        SimulatedClock(rig.device, identity(physics), used=physics.model.on_device),
+        SimulatedClock(rig.device, identity(physics, name), used=physics.model.on_device),
         out,
         offset_ns=start_ns,
         run_id=run_id,
     )
-    seen = observe(rig, offset_ns=start_ns, pid=PID, host=HOST, scenario=name, run_id=run_id)
+    seen = observe(rig, offset_ns=start_ns, pid=PID, host=HOST, run_id=run_id)
     yield rec.Run(
         t=start_ns, run_id=run_id, pid=PID, host=HOST, schema=rec.SCHEMA, offset_ns=start_ns, start_ns=start_ns,
-        script=f"{name}.py", rank=0, local_rank=0, world_size=1, framework="other", **identity(physics),
+        rank=0, local_rank=0, world_size=1, framework="other", **identity(physics, name),
     )  # fmt: skip
     yield _loader(rig, run_id, start_ns)
     yield _model(physics, run_id, start_ns)
