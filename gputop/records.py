@@ -327,6 +327,7 @@ class Sampler(Record, tag="sampler", frozen=True, kw_only=True):
     silent_ns: int | None = None
     call: str | None = None
     self_ns: int | None = None
+    devices: int | None = None
     why: str | None = None
 
 

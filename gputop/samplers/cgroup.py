@@ -97,7 +97,7 @@ def _throttled_ns(folder: Path, version: int) -> int | None:
 
 
 def of(pid: int | str = "self") -> Limit:
-    """The limit that binds a process of this machine. Raises OSError where there are no control groups or no process."""
+    """The limit that binds a process of this machine. Raises OSError where there is no such group or process."""
     mountinfo = proc.read("/proc/self/mountinfo", 1 << 18).decode("utf-8", "replace")
     membership = proc.read(f"/proc/{pid}/cgroup", 1 << 14).decode("utf-8", "replace")
     return limit(groups(mounts(mountinfo), membership))

@@ -11,7 +11,7 @@ from gputop.samplers.nvml_device import Device
 from gputop.samplers.nvml_fields import questions
 from gputop.samplers.nvml_library import Absent
 from gputop.samplers.nvml_processes import Names
-from gputop.samplers.protocol import S, Say, unheard
+from gputop.samplers.protocol import S, Say, Targets, unheard
 
 RETRY_NS = tuple(s * S for s in (2, 4, 8, 16, 32, 60))
 """After a failed start, the next one: a driver that is being reloaded is back in seconds, a missing one is not."""
@@ -41,6 +41,7 @@ class NvmlBackend:
         self._uuids: dict[int, str] = {}
         self._names = Names()
         self._count = 0
+        self._known_count: int | None = None
         self._running = False
         self._why: str | None = None
         self._failures = 0
@@ -50,6 +51,10 @@ class NvmlBackend:
     def open(self) -> None:
         """Start the library and find the devices."""
         self._start()
+
+    def follow(self, targets: Targets) -> None:
+        """Whether command lines may be read; which processes are followed makes no difference here."""
+        self._names.cmdline = targets.cmdline
 
     def close(self) -> None:
         """Shut the library down."""
@@ -86,7 +91,7 @@ class NvmlBackend:
         return self._running
 
     def _start(self) -> None:
-        self._why = None
+        self._why = self._known_count = None
         try:
             self._nvml = self._nvml or nvml_library.binding()
             self._say("nvmlInitWithFlags")
@@ -95,6 +100,7 @@ class NvmlBackend:
             self._find()
         except Absent as absent:
             self._why = str(absent)
+            self._known_count = 0 if absent.code in nvml_library.NO_DEVICE_CODES else None
             self.close()
         except Exception as error:
             self._why = nvml_library.sentence(nvml_library.code_of(error) or 0, str(error))
@@ -107,7 +113,7 @@ class NvmlBackend:
         known = {device.uuid: device for device in self._devices}
         self._devices, self._refused = [], {}
         self._say("nvmlDeviceGetCount")
-        self._count = self._nvml.nvmlDeviceGetCount()
+        self._count = self._known_count = self._nvml.nvmlDeviceGetCount()
         for index in range(self._count):
             self._say(f"nvmlDeviceGetHandleByIndex gpu {index}")
             try:
@@ -177,4 +183,6 @@ class NvmlBackend:
         )  # fmt: skip
 
     def _absent(self, now_ns: int) -> Sampler:
-        return Sampler(t=now_ns, host=self._host, backend=self.name, state="absent", why=self._why)
+        return Sampler(
+            t=now_ns, host=self._host, backend=self.name, state="absent", why=self._why, devices=self._known_count
+        )

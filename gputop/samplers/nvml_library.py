@@ -28,7 +28,7 @@ GONE_CODES = frozenset({UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, VER
 
 _SENTENCES = {
     LIBRARY_NOT_FOUND: (
-        "no NVIDIA driver library here (libnvidia-ml.so.1): no GPU figures; with an NVIDIA GPU, install its driver, "
+        "no NVIDIA driver library here (libnvidia-ml.so.1): with an NVIDIA GPU, install its driver, "
         "or start the container with --gpus all; under WSL put /usr/lib/wsl/lib on LD_LIBRARY_PATH"
     ),
     DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded: try `sudo modprobe nvidia`, or reboot after installing it",
@@ -50,6 +50,10 @@ NO_DEVICES = "the NVIDIA driver is there, but it shows no GPU: check `nvidia-smi
 
 MARKER = "nvmlDeviceGetFieldValues"
 """A function that NVIDIA's own binding has and the unofficial packages that take its module name do not."""
+
+
+NO_DEVICE_CODES = frozenset({LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED})
+"""What a machine without a usable NVIDIA GPU answers; the others say nothing about whether there is one."""
 
 
 class Lost(Exception):  # noqa: N818

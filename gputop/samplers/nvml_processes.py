@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from gputop.records import GpuProcess
@@ -13,6 +12,9 @@ from gputop.samplers.protocol import Say
 
 MOST = 64
 """Rows kept a device, the largest by memory: a record is drawn and recorded every second."""
+
+MOST_KNOWN = 4096
+"""Names remembered before all are forgotten: a monitor that runs for weeks must not keep those of every job."""
 
 _NO_MEMORY = (1 << 64) - 1
 
@@ -29,6 +31,7 @@ class Names:
     """What is known of each process, remembered by pid and start time: a pid may be another's tomorrow."""
 
     def __init__(self) -> None:
+        self.cmdline = True
         self._known: dict[int, tuple[int, str, str | None, str | None]] = {}
 
     def of(self, pid: int, mem_bytes: int | None) -> GpuProcess:
@@ -40,12 +43,12 @@ class Names:
             return GpuProcess(pid=pid, mem_bytes=mem_bytes)
         known = self._known.get(pid)
         if known is None or known[0] != stat.start:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
             known = self._known[pid] = (stat.start, stat.name, proc.user(pid), proc.cmdline(pid))
-        return GpuProcess(pid=pid, mem_bytes=mem_bytes, name=known[1], user=known[2], cmdline=known[3])
-
-    def forget(self, alive: Iterable[int]) -> None:
-        """Keep only these."""
-        self._known = {pid: self._known[pid] for pid in alive if pid in self._known}
+        return GpuProcess(
+            pid=pid, mem_bytes=mem_bytes, name=known[1], user=known[2], cmdline=known[3] if self.cmdline else None
+        )
 
 
 def ask(nvml: Any, handle: Any, say: Say) -> list[tuple[int, int | None]]:

@@ -70,7 +70,7 @@ class Supervisor:
         offset = time.time_ns() - time.monotonic_ns() if offset_ns is None else offset_ns
         self.kind = kind
         self.host = host
-        self.backend = backend.partition(":")[0] if backend else {"gpu": "nvml"}.get(kind, kind)
+        self.backend = (backend or "nvml").partition(":")[0] if kind == "gpu" else kind
         self.faults = 0
         self.restarts = 0
         self._clock = clock or (lambda: offset + time.monotonic_ns())
@@ -145,7 +145,7 @@ class Supervisor:
         try:
             self._child = self._spawn()
         except OSError as error:
-            self._say(now_ns, "absent", why=f"the {self.kind} sampler can't be started: {error.strerror or error}")
+            self._say(now_ns, "silent", why=f"the {self.kind} sampler can't be started: {error.strerror or error}")
             self._postpone(now_ns)
             return
         if self._failures:
@@ -216,7 +216,8 @@ class Supervisor:
         self._child.release()
         self._child, self._dying, self._why = None, False, why
         self._postpone(now_ns)
-        self._say(now_ns, "absent", call=self._call, why=why)
+        # Not "absent", which says that there is nothing to sample.
+        self._say(now_ns, "silent", call=self._call, why=why)
 
     def _postpone(self, now_ns: int) -> None:
         self._start_ns = now_ns + BACKOFF_NS[min(self._failures, len(BACKOFF_NS) - 1)]
