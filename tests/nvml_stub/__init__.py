@@ -83,7 +83,7 @@ class StubState:
         self._write()
 
     def set(self, values: dict[str, object] | None = None, /, **more: object) -> StubState:
-        """Set keys, as a dict for names with dots: `set({"0.util": 37, "error.nvmlDeviceGetName 1": 15}, devices=3)`."""
+        """Set keys, as a dict where names have dots: `set({"0.util": 37, "error.nvmlDeviceGetName 1": 15})`."""
         for key, value in {**(values or {}), **more}.items():
             self._values[key] = str(value)
         self._write()
