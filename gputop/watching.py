@@ -10,7 +10,7 @@ from gputop.diagnosis.verdict import Judge, judge_idle
 from gputop.records import AnyRecord, Gpu, Step, Verdict
 from gputop.tiers import percentile
 from gputop.timeline import GpuTrack, HostTrack, RunTrack, S, Timeline
-from gputop.view import GpuView, HostView, RunView, Segment, Share, View
+from gputop.view import GpuView, HostView, RunView, Segment, View
 from gputop.window import Window
 
 HISTORY_COLUMNS = 300
@@ -97,7 +97,7 @@ class Watch:
     def idle(self, now_ns: int) -> Verdict:
         """The verdict when there is no run."""
         host = next(iter(self.timeline.hosts.values()), None)
-        return judge_idle(now_ns, host.samples[-1] if host is not None and host.samples else None)
+        return judge_idle(now_ns, self.hostname or (host.samples[-1].host if host is not None and host.samples else ""))
 
     def _run_view(self, track: RunTrack, now_ns: int, axis: tuple[int, int]) -> RunView:
         run_id = track.run.run_id
@@ -118,7 +118,7 @@ class Watch:
             step_ms=step_ms,
             steps_per_s=rate,
             samples_per_s=sample_rate,
-            ledger=tuple(Share(name, pct, ms) for name, pct, ms in gather(window).ledger) if train else (),
+            ledger=gather(window).ledger,
             loader=track.loaders.get(loader) if loader is not None else None,
             model=track.model,
             process=track.process[-1] if track.process else None,

@@ -21,11 +21,11 @@ def command(no_hooks: tuple[str, ...], cmd: tuple[str, ...]) -> int:
 
     The command replaces this process: its pid, terminal, output, signals and exit status are its own.
     """
-    from gputop.publisher import launch
-
     words = list(cmd[1:] if cmd and cmd[0] == "--" else cmd)
     if not words:
         raise click.UsageError("say what to run:  gputop run -- python train.py")
+    from gputop.publisher import launch
+
     env = launch.prepare_env(dict(os.environ), list(no_hooks))
     launch.exec_command(words, env)
     raise Failure("the command could not be started", 126)

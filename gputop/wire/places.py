@@ -33,12 +33,19 @@ def candidates(uid: int | None = None, env: Mapping[str, str] = os.environ) -> l
     found: list[tuple[Path, str]] = []
     if named := env.get("GPUTOP_DIR"):
         found.append((Path(named).expanduser().absolute(), "GPUTOP_DIR"))
+        if alone(env):
+            return found
     if runtime := env.get("XDG_RUNTIME_DIR"):
         found.append((Path(runtime) / "gputop", "XDG_RUNTIME_DIR"))
     found.append((Path(f"/run/user/{uid}/gputop"), "the user's runtime directory"))
     found.append((Path(f"/tmp/gputop-{uid}"), "/tmp"))
     seen: set[Path] = set()
     return [(path, source) for path, source in found if not (path in seen or seen.add(path))]  # type: ignore[func-returns-value]
+
+
+def alone(env: Mapping[str, str]) -> bool:
+    """Whether the named directory is the only one to meet in: a demo and its viewer keep to themselves."""
+    return bool(env.get("GPUTOP_DIR")) and env.get("GPUTOP_DIR_ONLY") == "1"
 
 
 def inspect(path: Path, source: str, uid: int | None = None) -> Place:
@@ -89,13 +96,13 @@ def writing_places(env: Mapping[str, str] = os.environ) -> list[Place]:
     Root looks for every user's trainers, so it also takes the directories of other users that exist.
     """
     mine = [place for path, source in candidates(env=env) if (place := prepare(path, source)).usable]
-    return mine + _others() if os.getuid() == 0 else mine
+    return mine if alone(env) or os.getuid() != 0 else mine + _others()
 
 
 def reading_places(env: Mapping[str, str] = os.environ) -> list[Place]:
     """Every existing directory of the user's that can be trusted; as root also other users'."""
     mine = [place for path, source in candidates(env=env) if (place := inspect(path, source)).usable]
-    return mine + _others() if os.getuid() == 0 else mine
+    return mine if alone(env) or os.getuid() != 0 else mine + _others()
 
 
 def _others() -> list[Place]:

@@ -1,0 +1,31 @@
+"""gputop in a process of its own, meeting only those that share its directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def environment(directory: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """An environment whose only meeting place is `directory`, with no terminal's or user's settings."""
+    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM", "GPUTOP")}
+    env |= {"GPUTOP_DIR": str(directory), "GPUTOP_DIR_ONLY": "1", "TERM": "xterm-256color", **(more or {})}
+    return env
+
+
+def gputop(
+    *words: str, directory: Path, env: Mapping[str, str] | None = None, timeout: float = 60, stdin: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `gputop` to its end; stdout and stderr are pipes."""
+    return subprocess.run(
+        [sys.executable, "-m", "gputop", *words],
+        env=environment(directory, env),
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
