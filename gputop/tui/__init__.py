@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gputop.tui.options import Options, Picture
+from gputop.tui.options import Options, Picture, options_from
 
-__all__ = ["Options", "Picture", "run"]
+__all__ = ["Options", "Picture", "options_from", "run"]
 
 
 def run(picture: Picture, options: Options | None = None) -> int:

@@ -24,6 +24,9 @@ from gputop.tui.screens import Overview, Page
 from gputop.tui.terminal import Terminal
 from gputop.view import View
 
+CALM_NS = 5_000_000_000
+"""How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
+
 
 class GputopApp(App[int]):
     """The live screen over one picture. `clock` gives monotonic seconds; `snapshots` is where files are put."""
@@ -69,6 +72,7 @@ class GputopApp(App[int]):
         self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
         self._fast: View = picture.view()
         self._slow: View = self._fast
+        self._calm: View = self._fast
         self._run_id: str | None = None
         self._paused_at: float | None = None
         self._note, self._note_until = "", 0.0
@@ -84,7 +88,7 @@ class GputopApp(App[int]):
     def on_mount(self) -> None:
         if self.shades.background is not None:
             self.screen.styles.background = self.shades.background
-        self.set_interval(max(0.1, self.options.refresh * (2 if self.options.slow_link else 1)), self.tick)
+        self.set_interval(max(0.1, self.options.refresh), self.tick)
 
     def tick(self) -> None:
         """Takes the newest view and shows it, unless the terminal has not yet taken what was written before."""
@@ -96,13 +100,16 @@ class GputopApp(App[int]):
 
     def _look(self, view: View) -> None:
         self._fast = view
-        if _moves_slow(self._slow, view, self._run_id):
+        differs = _differs(self._calm, view, self._run_id)
+        if differs or view.last_column != self._slow.last_column:
             self._slow = view
+        if differs or not 0 <= view.now_ns - self._calm.now_ns < CALM_NS:
+            self._calm = view
 
     def show(self, *, at_once: bool = False) -> None:
-        """Draws the current sight on the screen in front; `at_once` moves the slow parts too."""
+        """Draws the current sight on the screen in front; `at_once` moves the slow and calm parts too."""
         if at_once:
-            self._slow = self._fast
+            self._slow = self._calm = self._fast
         screen = self.screen
         if isinstance(screen, Overview | Page):
             screen.show(self.sight(), self.note())
@@ -111,7 +118,12 @@ class GputopApp(App[int]):
         """What is to be drawn now."""
         paused = None if self._paused_at is None else max(0, int((self._clock() - self._paused_at) * 1e9))
         return Sight(
-            view=self._fast, slow=self._slow, run_id=self._run_id, paused_ns=paused, no_cmdline=self.options.no_cmdline
+            view=self._fast,
+            slow=self._slow,
+            calm=self._calm,
+            run_id=self._run_id,
+            paused_ns=paused,
+            no_cmdline=self.options.no_cmdline,
         )
 
     def note(self) -> str:
@@ -177,19 +189,20 @@ class GputopApp(App[int]):
         super()._handle_exception(error)
 
 
-def _moves_slow(slow: View, view: View, run_id: str | None) -> bool:
-    """Whether histories, details and the verdict's wording may be drawn anew: at a new column, or when what is
-    watched or concluded is no longer the same."""
-    if view.last_column != slow.last_column or len(view.gpus) != len(slow.gpus):
+def _differs(shown: View, view: View, run_id: str | None) -> bool:
+    """Whether what is watched or concluded is no longer the same, so that all of it has to be drawn at once."""
+    if [run.run.run_id for run in view.runs] != [run.run.run_id for run in shown.runs]:
         return True
-    if [run.run.run_id for run in view.runs] != [run.run.run_id for run in slow.runs]:
+    if len(view.gpus) != len(shown.gpus) or view.waiting != shown.waiting:
         return True
-    now, before = chosen(view, run_id), chosen(slow, run_id)
+    now, before = chosen(view, run_id), chosen(shown, run_id)
     if now is None or before is None:
-        return view.waiting != slow.waiting
+        return False
     return (now.verdict.cause, now.verdict.tentative, now.state) != (
-        before.verdict.cause, before.verdict.tentative, before.state,
-    )  # fmt: skip
+        before.verdict.cause,
+        before.verdict.tentative,
+        before.state,
+    )
 
 
 def takes_bytes(stream: Any) -> bool:

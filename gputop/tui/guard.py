@@ -24,7 +24,7 @@ GRACE_S = 0.3
 CLOSE_S = 0.1
 """How long the picture may take to close once the app was given up."""
 
-RESTORE_S = 0.08
+RESTORE_S = 0.1
 """How long a full terminal is tried before its reset is given up."""
 
 RESTORE = (
@@ -70,6 +70,7 @@ class Guard:
         self._handlers: dict[int, Any] = {}
         self._wakeup_before = -1
         self._done = threading.Event()
+        self._restored = False
         self._read, self._write = -1, -1
         self._thread = threading.Thread(target=self._watch, name="gputop-guard", daemon=True)
 
@@ -100,6 +101,10 @@ class Guard:
         for fd in (self._read, self._write, self._tty):
             if fd >= 0:
                 os.close(fd)
+
+    def restored(self) -> None:
+        """The app has ended and given the terminal back: only closing is left, and may take its own time."""
+        self._restored = True
 
     def leave(self, code: int) -> None:
         """Begins leaving, from any thread; the first code counts."""
@@ -149,13 +154,11 @@ class Guard:
         for fd in self._fds:
             with suppress(KeyError):
                 poll.unregister(fd)
-        while (left := deadline - time.monotonic()) > 0:
-            if poll.poll(left * 1000):
-                asked_again = any(number in CODES for number in _drain(self._read))
-                if asked_again and not self._done.is_set():
-                    break
-            if self._done.is_set():
-                return
+        while (left := deadline - time.monotonic()) > 0 and not self._done.is_set():
+            if poll.poll(left * 1000) and any(number in CODES for number in _drain(self._read)):
+                break  # asked a second time: at once
+        if self._restored and not self._done.wait(CLOSE_S):
+            os._exit(code)
         if not self._done.is_set():
             self._end(code)
 
@@ -169,7 +172,12 @@ class Guard:
         os._exit(code)
 
     def _restore_screen(self) -> None:
-        """Writes `RESTORE`; what a terminal that stopped reading has not taken yet is thrown away to make room."""
+        """Writes `RESTORE`; what a terminal that stopped reading has not taken yet is thrown away to make room.
+
+        The frames still queued must not follow it: they go to the null device. A write that already waits for room
+        holds the terminal's lock, and only a stopped and restarted output makes it look again at the emptied buffer.
+        """
+        self._silence()
         left, deadline = RESTORE, time.monotonic() + RESTORE_S
         while left and self._tty >= 0 and time.monotonic() < deadline:
             try:
@@ -177,11 +185,20 @@ class Guard:
             except BlockingIOError:
                 try:
                     termios.tcflush(self._tty, termios.TCOFLUSH)
+                    termios.tcflow(self._tty, termios.TCOOFF)
+                    termios.tcflow(self._tty, termios.TCOON)
                 except termios.error:
                     return
                 time.sleep(0.002)
             except OSError:
                 return
+
+    def _silence(self) -> None:
+        with suppress(OSError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            for fd in self._fds:
+                if fd != 0:
+                    os.dup2(null, fd)
 
     def _reset_attributes(self) -> None:
         if self._attributes is None or self._tty < 0:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -31,3 +32,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     slow_link: bool = False
     no_cmdline: bool = False
     debug: bool = False
+
+
+SLOW_REFRESH_S = 5.0
+"""How often figures change on a slow link, where nothing else was asked for."""
+
+
+def options_from(given: Mapping[str, Any]) -> Options:
+    """The options as the command line names them (`no_color`, `ascii_`, `no_mouse` ...); what is absent or None is the
+    default."""
+    slow = bool(given.get("slow_link"))
+    return Options(
+        refresh=given.get("refresh") or (SLOW_REFRESH_S if slow else 1.0),
+        ascii=bool(given.get("ascii_") or given.get("ascii")),
+        color="none" if given.get("no_color") else given.get("color") or "auto",
+        theme=given.get("theme") or "auto",
+        mouse=not given.get("no_mouse"),
+        slow_link=slow,
+        no_cmdline=bool(given.get("no_cmdline")),
+        debug=bool(given.get("debug")),
+    )

@@ -35,6 +35,7 @@ def run(picture: Picture, options: Options) -> int:
     )  # fmt: skip
     with guard:
         app.run(mouse=options.mouse)
+        guard.restored()
         code = guard.code
         picture.close()
     if code is not None:

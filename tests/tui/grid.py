@@ -13,8 +13,8 @@ def flatten(blocks: dict[str, Block], width: int, height: int) -> list[str]:
     rows = [[" "] * width for _ in range(height)]
     for name, block in blocks.items():
         assert len(block.lines) == block.height, name
-        assert block.x >= 0 and block.x + block.width <= width, (name, block[:4], width)
-        assert block.y >= 0 and block.y + block.height <= height, (name, block[:4], height)
+        assert 0 <= block.x <= width - block.width, (name, block[:4], width)
+        assert 0 <= block.y <= height - block.height, (name, block[:4], height)
         for dy, line in enumerate(block.lines):
             text = plain(line)
             assert cell_len(text) == block.width, (name, dy, text)

@@ -327,7 +327,7 @@ def many_runs(many: int = 3) -> View:
 
 
 def later(base: View, seconds: float) -> View:
-    """The same machine some seconds on: figures jitter, steps go on, histories move."""
+    """The same machine some seconds on: figures, shares and wording jitter, steps go on, histories move."""
     now = NOW + int(seconds * SECOND)
     last = now // COLUMN
     moved = last - LAST
@@ -348,6 +348,10 @@ def later(base: View, seconds: float) -> View:
             step_history=moving(run.step_history),
             step_max_history=moving(run.step_max_history),
             cause_history=run.cause_history,
+            ledger=tuple(Share(s.phase, s.pct * (1 + 0.05 * jitter), s.ms * (1 + 0.05 * jitter)) for s in run.ledger),
+            verdict=msgspec.structs.replace(
+                run.verdict, headline=run.verdict.headline.replace("104 of 184", f"{104 + 5 * jitter:.0f} of 184")
+            ),
         )
         for run in base.runs
     )

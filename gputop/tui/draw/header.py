@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from gputop.records import clean
 from gputop.tui import figures
-from gputop.tui.draw.sight import Sight, chosen, is_simulated, name_of, rank_of
+from gputop.tui.draw.sight import Sight, calm_of, chosen, is_simulated, name_of, rank_of
 from gputop.tui.lines import Line, Span, crop, fit, pieces, right
 
 
 def identity(sight: Sight, width: int) -> Line:
     """Host, script, rank and pid: what seldom changes."""
-    run = chosen(sight.slow, sight.run_id)
+    run = chosen(calm_of(sight), sight.run_id)
     spans = [Span(" gputop", "title"), Span("  ")]
     room = width - 9
-    if is_simulated(sight.slow, run):
+    if is_simulated(calm_of(sight), run):
         spans += [Span("simulated GPU", "tone.warn"), Span("  ")]
         room -= 15
-    parts = [crop(clean(sight.slow.hostname or "", 64), 20)]
+    parts = [crop(clean(calm_of(sight).hostname or "", 64), 20)]
     if run is not None:
         parts = [name_of(run.run), rank_of(run.run), parts[0], f"pid {run.run.pid}"]
-        if len(sight.slow.runs) > 1:
-            parts.insert(1, f"run {_position(sight) + 1} of {len(sight.slow.runs)}")
+        if len(calm_of(sight).runs) > 1:
+            parts.insert(1, f"run {_position(sight) + 1} of {len(calm_of(sight).runs)}")
     return fit([*spans, Span(pieces(parts, max(0, room)))], width)
 
 
 def _position(sight: Sight) -> int:
-    run = chosen(sight.slow, sight.run_id)
-    return next((i for i, other in enumerate(sight.slow.runs) if other is run), 0)
+    run = chosen(calm_of(sight), sight.run_id)
+    return next((i for i, other in enumerate(calm_of(sight).runs) if other is run), 0)
 
 
 def pace(sight: Sight, width: int) -> Line:

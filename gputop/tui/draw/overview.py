@@ -11,7 +11,7 @@ from gputop.records import clean
 from gputop.tui.draw import extras, footer, gpugrid, header, ledger, ribbon, runstrip, verdict
 from gputop.tui.draw.rows import MOST_STRIPS, Row, all_rows
 from gputop.tui.draw.series import axis_labels, graph, on_axis
-from gputop.tui.draw.sight import Sight, chosen, own_gpu
+from gputop.tui.draw.sight import Sight, calm_of, chosen, own_gpu
 from gputop.tui.lines import Block, Line, Span, fit, pieces
 
 LABEL = 15
@@ -46,7 +46,7 @@ def compose(sight: Sight, width: int, height: int, note: str = "") -> dict[str, 
 
 
 def _small(sight: Sight, width: int, height: int) -> dict[str, Block]:
-    run = chosen(sight.slow, sight.run_id)
+    run = chosen(calm_of(sight), sight.run_id)
     blocks = {}
     y = 0
     if height >= 6:
@@ -66,7 +66,7 @@ def _small(sight: Sight, width: int, height: int) -> dict[str, Block]:
 
 
 def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
-    view, run = sight.slow, chosen(sight.slow, sight.run_id)
+    view, run = calm_of(sight), chosen(calm_of(sight), sight.run_id)
     blocks = _head(sight, width)
     y = 1
     if len(view.runs) > 1:
@@ -112,7 +112,8 @@ def _head(sight: Sight, width: int) -> dict[str, Block]:
 
 def warning(sight: Sight, width: int) -> str:
     """The first warning of the view, where there is room to say it."""
-    return clean(sight.slow.warnings[0], max(10, width // 3)) if sight.slow.warnings else ""
+    warnings = calm_of(sight).warnings
+    return clean(warnings[0], max(10, width // 3)) if warnings else ""
 
 
 def _grid(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> int:
@@ -200,13 +201,17 @@ def _history(row: Row, sight: Sight, cells: int, lines: int, run_id: str | None)
 
 def _extras(sight: Sight, width: int) -> dict[str, tuple[int, int, list[Line]]]:
     """What may stand below: name to left edge, width and lines."""
-    run = chosen(sight.slow, sight.run_id)
+    run = chosen(calm_of(sight), sight.run_id)
     if run is None:
         return {}
     right = width // 2 if width >= 110 else 0
     out = {"evidence": (0, width - right, extras.evidence(run, width - right))}
     if right or not out["evidence"][2]:
-        out["phases"] = (width - right if right else 0, right or width, extras.phases(run, sight.slow, right or width))
+        out["phases"] = (
+            width - right if right else 0,
+            right or width,
+            extras.phases(run, calm_of(sight), right or width),
+        )
     return {name: block for name, block in out.items() if block[2]}
 
 
@@ -226,10 +231,10 @@ MIN_EXTRA = 2
 
 def _processes(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> None:
     """The trainer and its workers, where a large screen has room for at least a few of them."""
-    if bottom - y < 6 or not sight.slow.runs:
+    if bottom - y < 6 or not calm_of(sight).runs:
         return
     from gputop.tui.pages import processes
 
-    lines = processes.draw(structs.replace(sight, view=sight.slow), width)[1:]
+    lines = processes.draw(structs.replace(sight, view=calm_of(sight)), width)[1:]
     shown = tuple(lines[: bottom - y - 1])
     blocks["processes"] = Block(0, y, width, len(shown), shown)

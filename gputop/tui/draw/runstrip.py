@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.records import clean
-from gputop.tui.draw.sight import Sight, chosen, name_of, rank_of
+from gputop.tui.draw.sight import Sight, calm_of, chosen, name_of, rank_of
 from gputop.tui.glyphs import tone_of
 from gputop.tui.lines import Line, Span, fit
 from gputop.view import RunView
@@ -11,8 +11,8 @@ from gputop.view import RunView
 
 def strip(sight: Sight, width: int) -> Line:
     """The runs side by side, the chosen one always among those that fit."""
-    runs = sight.slow.runs
-    run = chosen(sight.slow, sight.run_id)
+    runs = calm_of(sight).runs
+    run = chosen(calm_of(sight), sight.run_id)
     at = next((index for index, other in enumerate(runs) if other is run), 0)
     first = at
     used = len(_text(runs[at])) + 5 if runs else 0

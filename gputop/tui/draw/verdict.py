@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.records import Verdict, clean
 from gputop.tui import figures
-from gputop.tui.draw.sight import Sight, chosen
+from gputop.tui.draw.sight import Sight, calm_of, chosen
 from gputop.tui.glyphs import tone_of
 from gputop.tui.lines import Line, Span, crop, fit, pieces, sides, wrap
 from gputop.view import RunView, View
@@ -14,8 +14,8 @@ HOW_TO_START = ("gputop run -- python train.py", "import gputop; gputop.watch()"
 
 def block(sight: Sight, width: int, height: int) -> list[Line]:
     """The verdict on the chosen run, or what is awaited, in exactly `height` lines."""
-    run = chosen(sight.slow, sight.run_id)
-    lines = waiting(sight.slow, width, height) if run is None else spoken(run, sight.view.now_ns, width, height)
+    run = chosen(calm_of(sight), sight.run_id)
+    lines = waiting(calm_of(sight), width, height) if run is None else spoken(run, sight.view.now_ns, width, height)
     return [*lines, *[fit([], width)] * (height - len(lines))][: max(0, height)]
 
 

@@ -70,7 +70,7 @@ def _process(process: GpuProcess, width: int, sight: Sight) -> Line:
         f"pid {process.pid}",
         figures.size(process.mem_bytes) if process.mem_bytes is not None else "memory n/a",
         f"SM {figures.pct(process.sm_pct)}" if process.sm_pct is not None else "",
-        clean(process.user or "", 20),
+        "" if sight.no_cmdline else clean(process.user or "", 20),
         clean(text or "", 200),
     ]
     return fit([Span("        └ " if width > 30 else " ", "faint"), Span("  ".join(p for p in parts if p))], width)

@@ -49,5 +49,5 @@ def _cells(run: RunView, sight: Sight) -> list[Span]:
         Span(str(run.run.pid), "dim"),
         Span(figures.count(run.steps_total), "dim"),
         Span("" if since is None else figures.held(sight.view.now_ns - since), "dim"),
-        Span(clean(run.run.user or "", 20), "dim"),
+        Span("" if sight.no_cmdline else clean(run.run.user or "", 20), "dim"),
     ]

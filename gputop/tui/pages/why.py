@@ -6,7 +6,7 @@ from gputop.records import Advice, Evidence, clean
 from gputop.tui import figures
 from gputop.tui.draw import ledger, verdict
 from gputop.tui.draw.extras import threshold_text, value_text
-from gputop.tui.draw.sight import Sight, chosen
+from gputop.tui.draw.sight import Sight, calm_of, chosen
 from gputop.tui.lines import Line, Span, fit, wrap
 from gputop.tui.tables import Column, choose, heading, row
 from gputop.view import RunView
@@ -14,9 +14,9 @@ from gputop.view import RunView
 
 def draw(sight: Sight, width: int) -> list[Line]:
     """All lines of the page."""
-    run = chosen(sight.slow, sight.run_id)
+    run = chosen(calm_of(sight), sight.run_id)
     if run is None:
-        return verdict.waiting(sight.slow, width, 5)
+        return verdict.waiting(calm_of(sight), width, 5)
     many = 2 + len(wrap(f"{run.verdict.cause} {run.verdict.headline}", max(10, width - 4), 8))
     lines = [fit([], width), *verdict.spoken(run, sight.view.now_ns, width, many), fit([], width)]
     lines += ledger.lines(run, width, 15 if width >= 40 else 1, 2)

@@ -1,0 +1,125 @@
+"""What goes to a real terminal: a verdict that can be read, in its colours and characters, in few bytes."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from tests.tui.ptys import Terminal
+
+READY = b"confidence"
+COLOR = re.compile(rb"\x1b\[([0-9;]*;)?(3[0-9]|4[0-9]|9[0-7]|10[0-7])(;[0-9;]*)?m")
+
+
+def test_the_verdict_can_be_read_off_the_screen() -> None:
+    with Terminal("view") as terminal:
+        terminal.wait_for(READY)
+        terminal.read(0.5)
+        text = "\n".join(terminal.lines())
+    assert "INPUT-WORKERS  workers can't keep up: 104 of 184 ms per step waits for data" in text
+    assert "→ num_workers 4 → 10" in text
+    assert "up to 2.3x faster · confidence 93 %" in text
+    assert "data 57 %" in text
+    assert re.search(r"GPU 0 +37 %", text)
+
+
+@pytest.mark.parametrize(
+    ("state", "move", "ticks", "budget"),
+    [("view", 1.0, 24, 1500), ("view", 0.25, 32, 4000), ("many_gpus", 1.0, 24, 3000)],
+)
+def test_bytes_a_second_at_120x40(state: str, move: float, ticks: int, budget: int) -> None:
+    """The clock of the picture runs faster than the wall's, the bytes of a second stay those of a second."""
+    with Terminal(state, "refresh=0.1", f"move={move}", size=(120, 40)) as terminal:
+        terminal.wait_for(READY)
+        terminal.read(0.5)
+        wrote = len(terminal.read(ticks * 0.1))
+    seconds = ticks * move
+    print(f"{state} at {1 / move:g} Hz: {wrote / seconds:.0f} bytes a second")
+    assert 0 < wrote / seconds < budget
+
+
+def test_a_picture_that_stands_still_writes_nothing() -> None:
+    with Terminal("view", "refresh=0.1", size=(120, 40)) as terminal:
+        terminal.wait_for(READY)
+        terminal.read(0.7)
+        assert terminal.read(1.0) == b""
+
+
+def test_a_paused_picture_writes_only_how_far_it_lies_behind() -> None:
+    with Terminal("view", "refresh=0.1", "move=1") as terminal:
+        terminal.wait_for(READY)
+        terminal.press(b" ")
+        terminal.wait_for(b"paused")
+        terminal.read(0.3)
+        assert len(terminal.read(1.0)) < 200
+        terminal.press(b" ")
+        assert len(terminal.read(1.0)) > 500
+
+
+@pytest.mark.parametrize(("words", "env"), [((), {"NO_COLOR": "1"}), (("no_color=1",), {})])
+def test_without_color_no_escape_speaks_of_color(words: tuple[str, ...], env: dict[str, str]) -> None:
+    with Terminal("view", *words, env=env) as terminal:
+        terminal.wait_for(READY)
+        terminal.press(b"w")
+        terminal.wait_for(b"speaks for it")
+        terminal.press(b"q")
+        terminal.ended()
+        assert COLOR.search(terminal.seen) is None
+        assert "INPUT-WORKERS" in terminal.seen.decode()
+
+
+def test_with_color_there_is_color() -> None:
+    with Terminal("view") as terminal:
+        terminal.wait_for(READY)
+        assert COLOR.search(terminal.seen) is not None
+        assert b"\x1b[38;2;" in terminal.seen
+
+
+def test_sixteen_colors_are_the_terminals_own() -> None:
+    with Terminal("view", env={"TERM": "xterm", "COLORTERM": ""}) as terminal:
+        terminal.wait_for(READY)
+        assert b"38;2;" not in terminal.seen
+        assert b"38;5;" not in terminal.seen
+        assert COLOR.search(terminal.seen) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "env"),
+    [
+        (("ascii=1",), {}),
+        ((), {"TERM": "linux", "COLORTERM": ""}),
+        ((), {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+    ],
+)
+def test_ascii_where_nothing_else_can_be_shown(words: tuple[str, ...], env: dict[str, str]) -> None:
+    with Terminal("view", *words, env=env) as terminal:
+        terminal.wait_for(READY)
+        terminal.press(b"?")
+        terminal.wait_for(b"waiting for the next batch")
+        terminal.press(b"q")
+        terminal.ended()
+        terminal.seen.decode("ascii")
+        assert b"\\u2" not in terminal.seen
+        assert b"num_workers 4 > 10" in terminal.seen
+
+
+def test_a_terminal_of_no_size_is_taken_for_80x24() -> None:
+    with Terminal("view", size=(0, 0)) as terminal:
+        terminal.wait_for(READY)
+        terminal.read(0.5)
+        terminal.size = (80, 24)
+        assert "INPUT-WORKERS" in "\n".join(terminal.lines())
+
+
+def test_a_key_is_answered_on_a_slow_line() -> None:
+    with Terminal("view", "refresh=0.25", "move=0.25", size=(120, 40)) as terminal:
+        terminal.wait_for(READY)
+        terminal.read(2.0, rate=50_000)
+        began = time.monotonic()
+        terminal.press(b"w")
+        terminal.read(5.0, b"speaks for it", rate=50_000)
+        took = time.monotonic() - began
+    print(f"key to paint at 50 KB/s: {took * 1000:.0f} ms")
+    assert took < 1.0

@@ -1,0 +1,46 @@
+"""The screen in a process of its own: `python -m tests.tui.child STATE [key=value ...]`, for pty tests.
+
+`move=SECONDS` makes each look at the picture that much later than the one before; without it the picture stands still.
+`fail=1` breaks the picture at its second look. `hang=1` makes closing it hang. Other keys are screen options.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from gputop.tui import options_from, run
+from gputop.view import View
+from tests.tui import views
+
+
+class Moving(views.Canned):
+    """Each look is `step` seconds later."""
+
+    def __init__(self, shown: View, given: dict[str, str]) -> None:
+        super().__init__(shown)
+        self._step, self._given, self._looks = float(given.get("move", 0)), given, 0
+
+    def view(self) -> View:
+        self._looks += 1
+        if self._given.get("fail") and self._looks > 1:
+            raise RuntimeError("the picture broke")
+        return views.later(self.shown, self._looks * self._step) if self._step else self.shown
+
+    def close(self) -> None:
+        super().close()
+        if self._given.get("hang"):
+            time.sleep(60)
+
+
+def main(state: str, *words: str) -> int:
+    given: dict[str, Any] = dict(word.split("=", 1) for word in words)
+    picture = Moving(getattr(views, state)(), given)
+    for name in ("refresh",):
+        given[name] = float(given.get(name, 1.0))
+    return run(picture, options_from(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
