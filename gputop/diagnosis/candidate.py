@@ -42,6 +42,10 @@ ESTIMATE_RANK = 0.95
 """An estimated share counts this much of a measured one, so that it ranks after an equal measurement."""
 
 
+DOUBT = 0.2
+"""Weight of what no signal shows: however many agree, none of them is proof."""
+
+
 class Case:
     """Evidence as it is gathered for one cause; signals that are not known are left out and count for nothing."""
 
@@ -122,7 +126,7 @@ class Case:
     def fit(self) -> float:
         """Weight of the signals for the cause, of all that are known."""
         whole = self._for + self._against
-        return self._for / whole if whole else 0.0
+        return self._for / (whole + DOUBT) if whole else 0.0
 
 
 def speedup(share_pct: float, floor_pct: float = 0.0) -> float | None:

@@ -21,7 +21,10 @@ STARVED = 0.8
 """`queue_empty` from which the device always waits for the host, so that a region's whole device time may be idle."""
 
 DRAINED = 2
-"""Reads of device values in a step from which its queue is empty over and over, where no other look at it was possible."""
+"""Reads of device values in a step from which its queue is empty over and over, where no look at it was possible."""
+
+UTIL_SAMPLES = 5
+"""Samples of the driver that a window must hold for their mean to count beside the device's own clock."""
 
 COVERED = 0.3
 """Share of the steady steps that must carry device figures for them to speak for the loop."""
@@ -38,7 +41,8 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     """Lost device time by role, in percent of the step. On a CPU ("cpu") the compute phases are the device's busy time.
 
     `total_pct` is None where nothing says how busy the device was. `estimated` names the roles that rest on estimates,
-    `upper` those of them that are upper bounds.
+    `upper` those of them that are upper bounds. `unseen_pct`: idle time that the driver saw and no phase
+    explains.
     """
 
     source: str
@@ -48,6 +52,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     upper: frozenset[str] = frozenset()
     queue_empty: float | None = None
     device_ms: dict[str, float] = {}
+    unseen_pct: float = 0.0
 
     def pct(self, part: str) -> float:
         """Share of the step in which `part` left the device idle."""
@@ -60,7 +65,7 @@ def read_lost(loop: Loop, device: Device) -> Lost:
     queues = [step.queue_empty for step in loop.steps if step.queue_empty is not None]
     empty = sum(queues) / len(queues) if queues else None
     if marked and len(marked) >= COVERED * loop.n and device.on_gpu is not False:
-        return _by_events(loop, marked, empty)
+        return _by_events(loop, marked, empty, device)
     shares = {part: loop.pct(part) for part in loop.roles}
     if device.on_gpu is False:
         by = {part: share for part, share in shares.items() if part not in COMPUTE and part != "comm"}
@@ -71,7 +76,7 @@ def read_lost(loop: Loop, device: Device) -> Lost:
     return Lost(source="host", by=by, total_pct=None, queue_empty=empty)
 
 
-def _by_events(loop: Loop, marked: list[int], empty: float | None) -> Lost:
+def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Device) -> Lost:
     steps = [loop.steps[index] for index in marked]
     whole = sum(loop.dur[index] for index in marked)
     idle: dict[str, float] = {}
@@ -116,7 +121,15 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None) -> Lost:
         upper=frozenset(upper),
         queue_empty=empty,
         device_ms={part: ms / len(steps) for part, ms in device_ms.items()},
+        unseen_pct=_unseen(device, sum(by.values()), loop.episodic_pct()),
     )
+
+
+def _unseen(device: Device, explained_pct: float, episodic_pct: float) -> float:
+    """Idle time beyond what phases and episodes explain: utilization can only overstate how busy the device was."""
+    if device.util_pct is None or device.samples < UTIL_SAMPLES:
+        return 0.0
+    return max(0.0, 100 - device.util_pct - explained_pct - episodic_pct)
 
 
 def _floors(steps: list[Step]) -> dict[str, int]:

@@ -44,7 +44,8 @@ def _gauges(facts: Facts) -> list[str]:
     idle = (lost.total_pct or 0.0) if lost is not None and lost.source == "device" else 0.0
     if util is not None and util >= HIGH_UTIL_PCT and idle >= LOST_PCT:
         said.append(
-            f"nvidia-smi would show {util:.0f} %, yet the device idles {pct(idle)} of the step: any kernel counts as use"
+            f"nvidia-smi would show {util:.0f} %, yet the device idles {pct(idle)} of the step: "
+            "any kernel counts as use"
         )
     if util is not None and util >= HIGH_UTIL_PCT and device.power_ratio is not None and device.power_ratio < LOW_POWER:
         said.append(

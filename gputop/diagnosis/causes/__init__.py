@@ -10,10 +10,15 @@ from collections.abc import Callable
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import (
     checkpoint,
+    comm_bound,
     cpu_bound,
     cpu_fallback,
     evaluation,
     gpu_bound,
+    gpu_contention,
+    h2d_link,
+    h2d_pageable,
+    host_contention,
     host_work,
     idle,
     input_cpu,
@@ -24,9 +29,13 @@ from gputop.diagnosis.causes import (
     input_transfer,
     input_workers,
     launch_bound,
+    memory_pressure,
+    optimizer,
     small_model,
     stalled,
+    straggler,
     sync,
+    throttled,
     unknown,
     warmup,
 )
@@ -34,7 +43,9 @@ from gputop.diagnosis.evidence import Facts
 
 RANKED = (
     input_workers, input_cpu, input_disk, input_oversubscribed, input_slow_sample, input_transfer, input_restart,
-    host_work, launch_bound, small_model, sync, cpu_fallback, cpu_bound, gpu_bound, evaluation, checkpoint, warmup,
+    h2d_pageable, h2d_link, host_work, launch_bound, small_model, sync, optimizer, host_contention, cpu_fallback,
+    cpu_bound, gpu_bound, throttled, memory_pressure, gpu_contention, straggler, comm_bound, evaluation, checkpoint,
+    warmup,
 )  # fmt: skip
 """Causes that are weighed against each other; of two that score the same, the earlier one wins."""
 

@@ -16,6 +16,9 @@ LOST_PCT = 10.0
 MOSTLY_LOST_PCT = 25.0
 """Percent lost up to which the device may still be called the limit where no cause stands out."""
 
+UNSEEN_PCT = 20.0
+"""Percent of idle time that the driver saw beyond the lost time from which the device's clock is not the whole story."""
+
 QUEUED = 0.3
 """Share of boundaries with an empty queue below which the host runs ahead of the device."""
 
@@ -42,6 +45,8 @@ def examine(facts: Facts) -> Candidate | None:
     case = Case(facts)
     case.at_most("device time lost", total, LOST_PCT, "%", lost.source, 2.0)
     case.at_most("boundaries that found the device's queue empty", lost.queue_empty, QUEUED, "", "device", 2.0)
+    if lost.unseen_pct >= UNSEEN_PCT:
+        case.at_most("idle time that no phase explains", lost.unseen_pct, UNSEEN_PCT, "%", "driver", 2.0)
     if lost.source == "host":
         case.at_least("host waits in reads of device values", loop.pct("sync"), SYNC_PCT, "%", "steps")
         case.missing(2.0)
@@ -80,7 +85,7 @@ def outright(facts: Facts) -> bool:
     total, lost = training_lost(facts), facts.lost
     if total is None or lost is None or facts.device.on_gpu is False or lost.source == "cpu":
         return False
-    return total < LOST_PCT and (lost.queue_empty is None or lost.queue_empty < QUEUED)
+    return total < LOST_PCT and lost.unseen_pct < UNSEEN_PCT and (lost.queue_empty is None or lost.queue_empty < QUEUED)
 
 
 def _levers(facts: Facts) -> list[Advice]:

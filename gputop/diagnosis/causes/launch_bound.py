@@ -35,11 +35,11 @@ def examine(facts: Facts) -> Candidate | None:
     """Whether the device waits for the host's launches."""
     idle = launching(facts)
     loop, lost = facts.loop, facts.lost
-    if idle is None or loop is None or lost is None or idle.rest_pct < NOTICE_PCT:
+    if idle is None or loop is None or lost is None or _share(idle) < NOTICE_PCT:
         return None
-    device = facts.device
+    device, share = facts.device, _share(idle)
     case = Case(facts)
-    case.at_least("device idle where work is launched", idle.rest_pct, ENTER_PCT, "%", lost.source)
+    case.at_least("device idle where work is launched", share, ENTER_PCT, "%", lost.source)
     if lost.queue_empty is None:
         case.missing(2.0)
     case.at_least("boundaries that found the device's queue empty", lost.queue_empty, STARVED, "", "device", 2.0)
@@ -58,14 +58,21 @@ def examine(facts: Facts) -> Candidate | None:
     return Candidate(
         cause=ID,
         family=FAMILY,
-        share_pct=idle.rest_pct,
+        share_pct=share,
         fit=case.fit,
         headline=_headline(facts, idle),
         evidence=case.evidence,
         advice=_advice(facts),
-        speedup_limit=speedup(idle.rest_pct, device.util_pct or 0.0) if idle.upper else speedup(idle.rest_pct),
+        speedup_limit=speedup(share, device.util_pct or 0.0) if idle.upper else speedup(share),
         estimated=idle.estimated,
     )
+
+
+def _share(idle: Launching) -> float:
+    """Idle time that faster launching would spare; without the update's where most of it is the update's."""
+    if idle.optimizer_pct > idle.forward_pct:
+        return max(0.0, idle.forward_pct - idle.sync_pct)
+    return idle.rest_pct
 
 
 def _headline(facts: Facts, idle: Launching) -> str:
@@ -81,7 +88,7 @@ def _headline(facts: Facts, idle: Launching) -> str:
         else ""
     )
     return (
-        f"the host can't launch work fast enough: the device idles {about}{pct(idle.rest_pct)} of a "
+        f"the host can't launch work fast enough: the device idles {about}{pct(_share(idle))} of a "
         f"{time(loop.mean_ms)} step between kernels{found}"
     )
 

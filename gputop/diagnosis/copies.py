@@ -1,0 +1,79 @@
+"""Copies to the device: how much of a step they take, from what memory they come, how near the link's peak they run."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.evidence import Facts
+
+NOTICE_PCT = 5.0
+"""Percent of the step in copies from which they are looked at at all."""
+
+LANE_BYTES_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""Payload rate of one PCIe lane by generation, bytes per second (after line coding)."""
+
+
+class Copies(msgspec.Struct, frozen=True, kw_only=True):
+    """`share_pct` and `ms`: of a step in copies, on the device's clock ("device") or the host's ("steps").
+
+    `fastest_pct`: percent of the step that the same bytes would take at the link's peak. `link_share`: rate over peak.
+    """
+
+    share_pct: float
+    ms: float
+    step_ms: float
+    source: str
+    bytes: float | None
+    pageable_share: float | None
+    bytes_s: float | None
+    link_share: float | None
+    fastest_pct: float
+
+
+def copies(facts: Facts) -> Copies | None:
+    """The copies of a run on a GPU; None where they are not seen or not worth a look."""
+    loop, lost = facts.loop, facts.lost
+    if loop is None or lost is None or not facts.device.on_gpu:
+        return None
+    on_device = lost.device_ms.get("h2d")
+    source = "device" if on_device is not None else "steps"
+    ms = on_device if on_device is not None else loop.ms("h2d")
+    share = 100 * ms / loop.mean_ms
+    if on_device is None and lost.total_pct is not None:
+        share = min(share, lost.total_pct)
+    if share < NOTICE_PCT:
+        return None
+    sent = [step.h2d_bytes for step in loop.steps if step.h2d_bytes is not None]
+    unpinned = [step.h2d_pageable_bytes for step in loop.steps if step.h2d_pageable_bytes is not None]
+    size = sum(sent) / len(sent) if sent else None
+    rate = size / (ms / 1e3) if size and ms else None
+    peak = _peak(facts)
+    return Copies(
+        share_pct=min(100.0, share),
+        ms=ms,
+        step_ms=loop.mean_ms,
+        source=source,
+        bytes=size,
+        pageable_share=_pageable(facts, sum(sent), sum(unpinned) if unpinned else None),
+        bytes_s=rate,
+        link_share=rate / peak if rate and peak else None,
+        fastest_pct=min(share, 100 * size / peak * 1e3 / loop.mean_ms) if size and peak else 0.0,
+    )
+
+
+def _pageable(facts: Facts, sent: int, unpinned: int | None) -> float | None:
+    """Share of unpinned bytes; where they were not counted, a loader that does not pin says all."""
+    if unpinned is not None and sent:
+        return unpinned / sent
+    loader = facts.loader
+    return 1.0 if loader is not None and loader.pin_memory is False else None
+
+
+def _peak(facts: Facts) -> float | None:
+    """Peak of the link at the best generation and width seen, bytes per second."""
+    rates = [
+        LANE_BYTES_S[gpu.pcie_gen] * gpu.pcie_width
+        for gpu in facts.window.gpu
+        if gpu.pcie_gen in LANE_BYTES_S and gpu.pcie_width
+    ]
+    return max(rates, default=None)

@@ -1,0 +1,56 @@
+"""The ranks of one job side by side: what each does before the collective that makes them wait for each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.loop import train_and_eval
+from gputop.diagnosis.numbers import median
+from gputop.diagnosis.phases import HOST, role
+from gputop.records import Run, Step
+
+OWN = ("data", "h2d", "forward", HOST)
+"""What a rank does by itself. Backward is left out: the exchange inside it makes it equally long on every rank."""
+
+LATEST = 100
+"""Steps of each rank that are compared."""
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """A rank's usual times of its own, in ms per step by role."""
+
+    rank: int
+    own: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        """All of it together."""
+        return sum(self.own.values())
+
+
+def ranks(facts: Facts) -> list[Rank]:
+    """The ranks of the run's job that have steps in the window, in order; empty for a job of one."""
+    window = facts.window
+    if not window.peers or facts.loop is None:
+        return []
+    sides = [(window.run, window.steps), *((peer.run, peer.steps) for peer in window.peers)]
+    found = [rank for run, steps in sides if (rank := _rank(run, steps[-LATEST:])) is not None]
+    return sorted(found, key=lambda rank: rank.rank) if len(found) > 1 else []
+
+
+def _rank(run: Run, steps: tuple[Step, ...]) -> Rank | None:
+    train, _ = train_and_eval(steps)
+    if run.rank is None or len(train) < 5:
+        return None
+    own: dict[str, list[float]] = {part: [] for part in OWN}
+    for step in train:
+        spent = dict.fromkeys(OWN, 0.0)
+        spent[HOST] = max(0, step.dur_ns - sum(step.phases_ns.values())) / 1e6
+        for phase, ns in step.phases_ns.items():
+            part = role(phase)
+            if part in spent:
+                spent[part] += ns / 1e6
+        for part, ms in spent.items():
+            own[part].append(ms)
+    return Rank(run.rank, {part: median(column) or 0.0 for part, column in own.items()})
