@@ -1,0 +1,355 @@
+"""The step clock: marks of the training thread become steps, each nanosecond of a step in one phase at most.
+
+Fed with monotonic times, it knows neither torch nor threads nor sockets. Nothing here raises on marks out of order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gputop.publisher.loop import NO_WORK_NS, Loop, Note
+from gputop.publisher.regions import Regions
+from gputop.publisher.segment import LOOSE, Segment, Source, note_site
+
+SELF_EVERY = 64
+"""Steps between two measurements of what a mark costs."""
+
+SAME_EXTENT = 0.05
+"""An explicit mark whose own time is below this share of its extent has the extent of the automatic mark inside it."""
+
+Token = tuple[Segment, int, int]
+"""An open mark: the segment it was made in, its depth there, and when."""
+
+
+class Ledger:
+    """The step clock of one training thread. All times are monotonic ns.
+
+    `emit` takes finished segments; `note(kind, start, duration, label)` moments worth a mark on the time axis.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Segment], None],
+        note: Note | None = None,
+        *,
+        clock: Callable[[], int] = time.monotonic_ns,
+        cpu_clock: Callable[[], int] = time.thread_time_ns,
+        regions: Regions | None = None,
+    ) -> None:
+        self.loop = Loop(emit, note or _silent, cpu_clock=cpu_clock, regions=regions)
+        self._cpu_clock = cpu_clock
+        self._clock = clock
+        self._asked: tuple[Source, int, bool] | None = None
+        self._forward_said = False
+        self._requests = 0
+        self._bare: Source | None = None
+        self._bare_optimizer: int | None = None
+        self._turns = False
+
+    # Requests for batches. Only a batch that comes opens a segment, and that from its request on.
+
+    def request(self, source: Source, now: int, *, construct: bool = False) -> bool:
+        """The loop asks for a batch, or for the iterator (`construct`). False inside another request."""
+        if self._asked is not None:
+            return False
+        self._asked = source, now, construct
+        loop = self.loop
+        loop.cpu_now = self._cpu_clock()
+        seg = loop.seg
+        if seg is not None:
+            seg.pass_time(now)
+        if loop.regions is not None:
+            loop.regions.request(now)
+        return True
+
+    def arrive(self, now: int, samples: int | None = None) -> Segment | None:
+        """The batch (or the iterator) is there. Returns the segment it belongs to."""
+        if self._asked is None:
+            return None
+        source, asked, construct = self._asked
+        self._asked = None
+        loop = self.loop
+        before = loop.begun
+        seg = loop.open(source, asked, construct=construct)
+        phases = seg.phases
+        if construct:
+            seg.first = True
+        else:
+            self._requests += 1
+            seg.batches += 1
+            phases.pop(LOOSE, None)
+        phases["data"] = phases.get("data", 0) + now - asked
+        seg.arrived = seg.since = now
+        if samples is not None:
+            seg.samples = samples if seg.samples is None else seg.samples + samples
+        if loop.regions is not None:
+            loop.regions.boundary(seg, "data", now)
+        if loop.begun != before:
+            self._count_self(seg, now)
+        return seg
+
+    def fail(self, now: int) -> None:
+        """No batch came: the pass is exhausted, or an error was raised. The wait belongs to the step before."""
+        if self._asked is None:
+            return
+        self._asked = None
+        self.span("data", self.loop.seg.since if self.loop.seg is not None else now, now)
+        if self.loop.regions is not None and self.loop.seg is not None:
+            self.loop.regions.begin(self.loop.seg)
+            self.loop.regions.boundary(self.loop.seg, "data", now)
+
+    def close(self, source: Source, now: int) -> None:
+        """The pass is over: exhausted, or its iterator dropped."""
+        self.loop.close(source, now)
+
+    # Marks
+
+    def enter(self, name: str, now: int) -> Token | None:
+        """Time belongs to `name` from now on. None outside of any step."""
+        seg = self.loop.seg
+        if seg is None or self._asked is not None:
+            return None
+        phases = seg.phases
+        top = seg.top
+        phases[top] = phases.get(top, 0) + now - seg.since
+        seg.since = now
+        stack = seg.stack
+        stack.append(top)
+        seg.top = name
+        seg.marks += 1
+        return seg, len(stack), now
+
+    def leave(self, token: Token | None, now: int) -> Segment | None:
+        """The mark ends, and with it marks inside it that were left open. Returns its segment; None if that is over."""
+        if token is None:
+            return None
+        seg, depth, _ = token
+        if seg is not self.loop.seg or seg.into is not None:
+            found = self._owner(seg, depth, now)
+            if found is None:
+                return None
+            seg, depth = found
+        stack = seg.stack
+        if len(stack) < depth:
+            return None
+        phases = seg.phases
+        top = seg.top
+        phases[top] = phases.get(top, 0) + now - seg.since
+        seg.since = now
+        seg.top = stack[depth - 1]
+        del stack[depth - 1 :]
+        return seg
+
+    def _owner(self, seg: Segment, depth: int, now: int) -> tuple[Segment, int] | None:
+        """Where a mark of a segment that time doesn't go to now is still open, if anywhere."""
+        while seg.into is not None:
+            seg, shift = seg.into
+            if shift < 0:
+                return None
+            depth += shift
+        loop = self.loop
+        if seg is loop.seg:
+            return seg, depth
+        if seg is not loop.train and all(level.open is not seg for level in loop.levels):
+            return None
+        level = loop.levels[-1]
+        if not level.done and not level.source.evaluates:
+            if depth <= len(seg.stack):
+                seg.top = seg.stack[depth - 1]
+                del seg.stack[depth - 1 :]
+            return None
+        while loop.levels and loop.seg is not seg:
+            loop.leave_level(now)
+        return (seg, depth) if loop.seg is seg else None
+
+    def span(self, name: str, start: int, end: int) -> Segment | None:
+        """A stretch that has just ended and in which no other mark was made. Returns its segment, if any."""
+        seg = self.loop.seg
+        if seg is None or self._asked is not None:
+            return None
+        start = max(start, seg.since)
+        end = max(start, end)
+        phases = seg.phases
+        top = seg.top
+        phases[top] = phases.get(top, 0) + start - seg.since
+        phases[name] = phases.get(name, 0) + end - start
+        seg.since = end
+        seg.marks += 1
+        if seg.stack:
+            _note_child(seg, len(seg.stack), name, start, end)
+        return seg
+
+    def backward(self, now: int) -> Token | None:
+        """A backward begins: what led to it since the batch came was forward work, so the step is training."""
+        if self._asked is not None:
+            return None
+        seg = self.loop.decide(now)
+        if seg is None:
+            return None
+        seg.source.trains = seg.work = True
+        seg.pass_time(now)
+        loose = seg.phases.pop(LOOSE, 0)
+        if loose and not self._forward_said:
+            seg.phases["forward"] = seg.phases.get("forward", 0) + loose
+        if self.loop.regions is not None:
+            self.loop.regions.boundary(seg, seg.top or "forward", now)
+        return self.enter("backward", now)
+
+    def optimizer(self, now: int, which: int | None = None) -> Token | None:
+        """The step of an optimizer (`which`: its id) begins: evidence of training too, where no backward was seen."""
+        if self._asked is not None:
+            return None
+        seg = self.loop.decide(now)
+        if which is not None and self._requests == 0:
+            self._without_loader(which)
+        if seg is None:
+            return None
+        seg.source.trains = seg.work = seg.optimizer = True
+        seg.pass_time(now)
+        seg.phases.pop(LOOSE, None)
+        if self.loop.regions is not None:
+            self.loop.regions.boundary(seg, seg.top or "other", now)
+        return self.enter("optimizer", now)
+
+    def _without_loader(self, which: int) -> None:
+        """A loop that asks no loader for its batches: a step ends with each step of the first optimizer seen."""
+        if self._bare is None:
+            self._bare, self._bare_optimizer = Source(None), which
+            self._bare.trains = True
+        self._turns = which == self._bare_optimizer
+
+    def done(self, token: Token | None, name: str, now: int) -> None:
+        """The automatic mark `name` (backward or optimizer) has ended, or raised."""
+        seg = self.leave(token, now)
+        if seg is not None and token is not None:
+            if seg.stack:
+                _note_child(seg, len(seg.stack), name, token[2], now)
+            if self.loop.regions is not None:
+                self.loop.regions.boundary(seg, name, now)
+        if self._turns and name == "optimizer":
+            self._turns = False
+            if self._bare is not None and self._requests == 0:
+                self.loop.turn(self._bare, now)
+
+    def copied(self, start: int, end: int, nbytes: int, pageable: int) -> None:
+        """A copy to the device was made: the batch is being handed over, so what came before it was no forward work."""
+        seg = self.span("h2d", start, end)
+        if seg is None:
+            return
+        if not seg.work:
+            seg.phases.pop(LOOSE, None)
+            if start - seg.arrived < NO_WORK_NS:
+                seg.arrived = end
+        seg.count("h2d_bytes", nbytes)
+        if pageable:
+            seg.count("h2d_pageable_bytes", pageable)
+        if self.loop.regions is not None:
+            self.loop.regions.boundary(seg, "h2d", end)
+
+    def synced(self, site: str, call: str, start: int, end: int, nbytes: int = 0) -> None:
+        """A value was read back from the device: the host waited from `start` to `end`."""
+        seg = self.span("sync", start, end)
+        if seg is None:
+            return
+        note_site(seg, (site, call), 1, end - start)
+        if nbytes:
+            seg.count("d2h_bytes", nbytes)
+        if self.loop.regions is not None:
+            self.loop.regions.drained()
+
+    # Phases that the script names itself
+
+    def begin_phase(self, name: str, now: int) -> Token | None:
+        """An explicit phase begins; `backward` and `optimizer` are evidence of training, as the hooks' are."""
+        loop = self.loop
+        if name == "forward":
+            self._forward_said = True
+        elif name in ("backward", "optimizer") and self._asked is None:
+            loop.knows_backward = True
+            decided = loop.decide(now)
+            if decided is not None:
+                decided.source.trains = decided.work = True
+                decided.optimizer |= name == "optimizer"
+        token = self.enter(name, now)
+        if token is not None and loop.regions is not None and token[1] == 1:
+            loop.regions.boundary(token[0], "other", now)
+        return token
+
+    def end_phase(self, name: str, token: Token | None, now: int, site: str | None = None) -> None:
+        """An explicit phase ends. Around one automatic mark of nearly the same extent its name wins."""
+        seg = self.leave(token, now)
+        if seg is None or token is None:
+            return
+        depth, start = token[1], token[2]
+        if seg.child is not None:
+            _same_extent(seg, depth, name, start, now)
+        if site is not None:
+            note_site(seg, (site, name), 1, now - start)
+        regions = self.loop.regions
+        if regions is not None:
+            if name == "sync":
+                regions.drained()
+            if depth == 1:
+                regions.boundary(seg, name, now)
+
+    # What else there is to say
+
+    def open_phase(self) -> tuple[str, int] | None:
+        """The innermost open phase and since when time goes to it; None outside of steps. For any thread to ask."""
+        seg, asked = self.loop.seg, self._asked
+        if asked is not None:
+            return "data", asked[1]
+        if seg is None:
+            return None
+        top, since = seg.top, seg.since
+        if top == LOOSE:
+            top = "forward" if seg.batches and seg.source.trains and not seg.work else "other"
+        return top, since
+
+    def finish(self, now: int) -> None:
+        """The process ends: what is open goes out as it stands."""
+        self.fail(now)
+        self.loop.finish(now)
+
+    def _count_self(self, seg: Segment, now: int) -> None:
+        """What the turn to a new segment cost the loop is the publisher's own time; now and then, what a mark costs."""
+        loop = self.loop
+        if loop.begun % SELF_EVERY == 1:
+            start = self._clock()
+            loop.seg = Segment(start, seg.source, 0)
+            for _ in range(8):
+                self.leave(self.enter("self", self._clock()), self._clock())
+            loop.seg = seg
+            loop.mark_ns = (self._clock() - start) // 8
+        spent = self._clock() - now
+        if spent > 0:
+            seg.phases["self"] = seg.phases.get("self", 0) + spent
+            seg.since = now + spent
+
+
+def _note_child(seg: Segment, depth: int, name: str, start: int, end: int) -> None:
+    """Remember the automatic mark made inside the explicit mark at `depth`; a second one there makes it no match."""
+    child = seg.child
+    if child is not None and child[0] == depth and child[1] == name:
+        child[3] += end - start
+    else:
+        seg.child = [depth, name, start, end - start]
+
+
+def _same_extent(seg: Segment, depth: int, name: str, start: int, now: int) -> None:
+    """Give an automatic mark's time to the explicit mark around it, where that has hardly any time of its own."""
+    child = seg.child
+    if child is None or child[0] != depth:
+        return
+    seg.child = None
+    _, inner, began, ns = child
+    if inner != name and began >= start and now - start - ns <= SAME_EXTENT * (now - start):
+        seg.phases[inner] = max(0, seg.phases.get(inner, 0) - ns)
+        seg.phases[name] = seg.phases.get(name, 0) + ns
+        if seg.phases[inner] == 0:
+            del seg.phases[inner]
+
+
+def _silent(kind: str, start: int, duration: int, label: str | None) -> None:
+    """No one listens."""

@@ -1,0 +1,314 @@
+"""Which requests for batches make a training step, which a step of another loader: decided when it can be known.
+
+A request opens a segment. A pass over a loader that has fed no backward yet stands as a *level* on the step that it
+interrupts. A backward makes the topmost level's segments the next training step, and the step below ends where they
+began. A pass that ends, or is left, without one leaves steps of its own, and its time is `eval` in the step below.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gputop.publisher.regions import Regions
+from gputop.publisher.segment import LOOSE, Segment, Source
+
+NO_WORK_NS = 1_000_000
+"""From a batch's arrival to the next request: less than this holds no forward pass worth a step of its own."""
+
+UNDECIDED_NS = 2_000_000_000
+"""A segment that has waited this long for a backward is released as a step of its own."""
+
+UNDECIDED_SEGMENTS = 64
+"""So are those of a pass that has made so many without a backward."""
+
+LEADS = 2
+"""A batch asked for right before training batches more often than this is part of the training step."""
+
+Note = Callable[[str, int, int, "str | None"], None]
+
+
+class Level:
+    """A pass that may turn out to be training or evaluation: segments already ended, and the one that is open."""
+
+    __slots__ = ("done", "open", "source", "start")
+
+    def __init__(self, opened: Segment) -> None:
+        self.source = opened.source
+        self.start = opened.start
+        self.open = opened
+        self.done: list[Segment] = []
+
+
+class Loop:
+    """The segments of one training thread. `emit` takes finished ones, `note(kind, start, ns, label)` moments.
+
+    `seg` is the segment that time goes to now; None outside of any step. `train` is the open training step.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Segment], None],
+        note: Note,
+        *,
+        cpu_clock: Callable[[], int] = time.thread_time_ns,
+        regions: Regions | None = None,
+    ) -> None:
+        self.seg: Segment | None = None
+        self.train: Segment | None = None
+        self.levels: list[Level] = []
+        self.regions = regions
+        self.knows_backward = False
+        """Whether a backward would be noticed; where not, steps don't say had_backward."""
+        self.mark_ns = 0
+        """What one mark costs the thread, as last measured."""
+        self.cpu_now = 0
+        """CPU time of the thread when the last request was made."""
+        self.begun = 0
+        self.steps = 0
+        self.others = 0
+        self._emit = emit
+        self._note = note
+        self._cpu_clock = cpu_clock
+
+    def open(self, source: Source, now: int, *, construct: bool = False) -> Segment:
+        """A batch of `source` is asked for (or its iterator): the segment that the request belongs to."""
+        levels, train = self.levels, self.train
+        lead = None
+        if any(level.source is source for level in levels):
+            while levels[-1].source is not source:
+                self.leave_level(now)
+            level = levels[-1]
+            return level.open if level.open.batches == 0 else self._again(level, now)
+        if levels and (source.trains or (train is not None and train.source is source)):
+            lead = self._lead(now) if source.trains else None
+            while levels:
+                self.leave_level(now)
+        if not levels:
+            if lead is None and train is not None and not construct and self._joins(source, train):
+                return train
+            if source.trains or self._certain(source):
+                return self._next_step(source, now, lead)
+        seg = self._begin(source, now)
+        levels.append(Level(seg))
+        self.seg = seg
+        return seg
+
+    def _joins(self, source: Source, train: Segment) -> bool:
+        """Whether a request is part of the training step that is open: no forward work has followed its batch yet."""
+        holder = train.source
+        if source is holder:
+            return train.batches == 0 or (source.trains and not train.work and not source.declared)
+        if holder.declared and holder.open and not source.declared:
+            return source.trains
+        return source.trains and not source.declared and not train.work and not holder.declared
+
+    def _certain(self, source: Source) -> bool:
+        """Whether a declared pass is taken for training before any backward."""
+        if not source.declared:
+            return False
+        train = self.train
+        if train is None or train.source is source:
+            return True
+        return not self.knows_backward and not (train.source.declared and train.source.open)
+
+    def _next_step(self, source: Source, now: int, lead: Segment | None) -> Segment:
+        train = self.train
+        if lead is not None:
+            if train is not None:
+                self._close(train, lead.start)
+                self._out(train)
+            lead.source = source
+            self.train = self.seg = lead
+            return lead
+        seg = self._begin(source, now)
+        if train is not None:
+            self._close(train, now, seg.cpu_from)
+            self._out(train)
+        self.train = self.seg = seg
+        return seg
+
+    def turn(self, source: Source, now: int) -> None:
+        """The next step of a loop without a loader begins."""
+        self.cpu_now = self._cpu_clock()
+        if self.regions is not None:
+            self.regions.request(now)
+        self._next_step(source, now, None)
+
+    def _again(self, level: Level, now: int) -> Segment:
+        """The same undecided pass asks again: its open segment has ended."""
+        ended = level.open
+        seg = self.seg = level.open = self._begin(level.source, now)
+        self._close(ended, now, seg.cpu_from)
+        level.done.append(ended)
+        first = level.done[0]
+        worked = first.end - first.arrived >= NO_WORK_NS
+        old = worked and now - first.start > UNDECIDED_NS
+        if level.source.declared or old or len(level.done) > UNDECIDED_SEGMENTS:
+            level.source.evaluates = True
+        if level.source.evaluates:
+            self._release(level)
+        return seg
+
+    def _lead(self, now: int) -> Segment | None:
+        """The one batch of another pass asked for just before a training batch, where it belongs to that step."""
+        level = self.levels[-1]
+        other = level.source
+        if len(self.levels) > 1 or level.done or other.evaluates or not other.open or level.open.batches != 1:
+            return None
+        other.led += 1
+        if now - level.open.arrived >= NO_WORK_NS and other.led <= LEADS:
+            return None
+        other.trains = True
+        self.levels.pop()
+        return level.open
+
+    def decide(self, now: int) -> Segment | None:
+        """Forward work has led to a backward here: the segment it belongs to, training from now on."""
+        seg, train, levels = self.seg, self.train, self.levels
+        if seg is None or (seg is train and not levels):
+            return train
+        seg.pass_time(now)
+        while levels and not levels[-1].done and levels[-1].open.batches == 0:
+            self._fold(levels.pop(), now)
+        if not levels:
+            return self.train
+        level = levels.pop()
+        source = level.source
+        whole = _merge([*level.done, level.open])
+        while levels:
+            whole = self._settle(levels.pop(), whole)
+        source.trains, source.evaluates = True, False
+        if train is not None:
+            holder = train.source
+            if (holder.declared and holder.open and not source.declared) or not (train.work or holder.declared):
+                train.absorb(whole)
+                self.seg = train
+                return train
+            self._close(train, whole.start)
+            self._out(train)
+        self.train = self.seg = whole
+        return whole
+
+    def _settle(self, below: Level, whole: Segment) -> Segment:
+        """An undecided pass below one that proved to train: part of the same step, or steps of its own."""
+        opened = below.open
+        if not below.done and opened.batches == 0:
+            self._fold(below, whole.start)
+            return whole
+        below.source.led += 1
+        if below.source.open and whole.start - opened.arrived < NO_WORK_NS:
+            below.source.trains = True
+            return _merge([*below.done, opened, whole])
+        self._end_level(below, whole.start)
+        return whole
+
+    def close(self, source: Source, now: int) -> None:
+        """A pass is over: exhausted, or its iterator dropped."""
+        source.open = False
+        if any(level.source is source for level in self.levels):
+            while self.levels:
+                ended = self.levels[-1].source
+                self.leave_level(now)
+                if ended is source:
+                    return
+
+    def leave_level(self, now: int) -> None:
+        """The topmost level is over without a backward: back to what it interrupted."""
+        level = self.levels.pop()
+        if not level.done and not level.source.evaluates and level.open.batches == 0:
+            if self.seg is level.open:
+                level.open.pass_time(now)
+            self._fold(level, now)
+            return
+        if self.regions is not None:
+            self.regions.boundary(level.open, "other", now)
+        self._end_level(level, now)
+        below = self.levels[-1].open if self.levels else self.train
+        self.seg = below
+        if below is not None:
+            below.phases.pop(LOOSE, None)
+            below.phases["eval"] = below.phases.get("eval", 0) + now - level.start
+            below.since = now
+            if below is self.train:
+                self._note("eval", level.start, now - level.start, None)
+
+    def _fold(self, level: Level, now: int) -> None:
+        """An iterator was made from which no batch has come: its time stays with the step it was made in."""
+        below = self.levels[-1].open if self.levels else self.train
+        if below is not None:
+            loose = level.open.phases.get(LOOSE, 0) + below.phases.get(LOOSE, 0)
+            below.add(level.open)
+            if loose:
+                below.phases[below.top] = below.phases.get(below.top, 0) + loose
+            level.open.into = (below, -1)
+        self.seg = below
+
+    def _end_level(self, level: Level, now: int) -> None:
+        self._close(level.open, now)
+        if level.open.batches > 0:
+            level.done.append(level.open)
+        self._release(level)
+
+    def _release(self, level: Level) -> None:
+        for seg in level.done:
+            if self.train is not None or self.levels:
+                seg.kind = "eval"
+            self._out(seg)
+        level.done.clear()
+
+    def _begin(self, source: Source, now: int) -> Segment:
+        self.begun += 1
+        if self.regions is not None:
+            self.regions.begin(self.seg)
+        return Segment(now, source, self.cpu_now)
+
+    def _close(self, seg: Segment, now: int, cpu: int | None = None) -> None:
+        """End a segment at `now`, and with it the marks still open in it. Marks cost unmarked time."""
+        if now > seg.since:
+            seg.pass_time(now)
+        seg.end = now
+        seg.cpu = max(0, (self._cpu_clock() if cpu is None else cpu) - seg.cpu_from)
+        phases = seg.phases
+        phases.pop(LOOSE, None)
+        own = min(seg.marks * self.mark_ns, now - seg.start - sum(phases.values()))
+        if own > 0:
+            phases["self"] = phases.get("self", 0) + own
+        seg.marks = 0
+        seg.stack.clear()
+        seg.top = LOOSE
+
+    def _out(self, seg: Segment) -> None:
+        if seg.kind == "eval" or (self.knows_backward and not seg.work):
+            seg.n = self.others
+            self.others += 1
+        else:
+            seg.n = self.steps
+            self.steps += 1
+        if self.regions is not None:
+            self.regions.finish(seg, self._emit)
+        else:
+            self._emit(seg)
+
+    def finish(self, now: int) -> None:
+        """The process ends: what is open goes out as it stands."""
+        if self.levels and self.seg is not None:
+            self.seg.partial = True
+        while self.levels:
+            self.leave_level(now)
+        train, self.train, self.seg = self.train, None, None
+        if train is not None:
+            train.partial = True
+            self._close(train, now)
+            self._out(train)
+        if self.regions is not None:
+            self.regions.flush(self._emit)
+
+
+def _merge(parts: list[Segment]) -> Segment:
+    """Segments that follow each other directly, as one; it trains for the last one's pass."""
+    whole = parts[0]
+    for part in parts[1:]:
+        whole.absorb(part)
+    whole.source = parts[-1].source
+    return whole

@@ -1,0 +1,166 @@
+"""Device time of a step's parts: marks put into the device's queue where one part of the loop ends and the next begins.
+
+A region lies between two successive marks, which its neighbours share. Marks are read on the training thread, at a
+step's end and at least two steps late; one that the device has not reached by then is asked again a step later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from gputop.publisher.device import DeviceClock
+from gputop.publisher.segment import Segment
+
+MAX_MARKS = 8
+"""Marks a step: each costs the host some microseconds."""
+
+STEPS_LATE = 2
+"""Steps that pass before a step's marks are first asked for."""
+
+MAX_WAITING = 64
+"""Steps that may wait for the device; above, the oldest goes out without device times and its marks are given up."""
+
+SHARED_NS = 20_000
+"""Two boundaries closer than this on the host share one mark."""
+
+IDLE_PARTS = frozenset({"data"})
+"""Parts that launch no device work, where the device does not count what was launched."""
+
+
+class Mark:
+    """A mark in the queue; `refs` counts the regions that still need it."""
+
+    __slots__ = ("at", "launched", "raw", "refs")
+
+    def __init__(self, raw: Any, at: int, launched: int | None) -> None:
+        self.raw = raw
+        self.at = at
+        self.launched = launched
+        self.refs = 0
+
+
+class Region:
+    """The part of a loop between two marks. `idle` is whether the queue was empty at its end; None is not known."""
+
+    __slots__ = ("begin", "end", "idle", "name")
+
+    def __init__(self, name: str, begin: Mark, end: Mark, idle: bool | None) -> None:
+        self.name = name
+        self.begin = begin
+        self.end = end
+        self.idle = idle
+        begin.refs += 1
+        end.refs += 1
+
+
+class Regions:
+    """The marks of one training thread on one device."""
+
+    def __init__(self, clock: DeviceClock) -> None:
+        self._clock = clock
+        self._last: Mark | None = None
+        self._asked: tuple[Mark, bool | None] | None = None
+        self._drained = False
+        self._waiting: deque[tuple[Segment, int]] = deque()
+        self._count = 0
+
+    def request(self, now: int) -> None:
+        """The loop asks for a batch: a mark that a new segment may begin with."""
+        if not self._clock.ready():
+            self._asked = None
+            return
+        idle = None if self._drained else self._clock.idle()
+        self._drained = False
+        self._asked = self._mark(now), idle
+
+    def begin(self, before: Segment | None) -> None:
+        """A segment begins at the last request: what ran before it since the last mark is no part with a name."""
+        if self._asked is not None:
+            mark, idle = self._asked
+            if before is not None and self._last is not None:
+                self._put(before, Region("other", self._last, mark, idle))
+            self._last, self._asked = mark, None
+
+    def boundary(self, seg: Segment, name: str, now: int) -> None:
+        """The part `name` ends here."""
+        last = self._last
+        if seg.regions is not None and len(seg.regions) >= MAX_MARKS:
+            self._last = None
+            return
+        if not self._clock.ready():
+            self._last = None
+            return
+        if last is not None and now - last.at < SHARED_NS:
+            return
+        idle = None if self._drained else self._clock.idle()
+        self._drained = False
+        mark = self._last = self._mark(now)
+        if last is not None:
+            self._put(seg, Region(name, last, mark, idle))
+
+    def drained(self) -> None:
+        """The host has just waited for the device: an empty queue at the next boundary says nothing."""
+        self._drained = True
+
+    def finish(self, seg: Segment, emit: Callable[[Segment], None]) -> None:
+        """A segment is over: it goes out once its marks have been read, in order."""
+        self._count += 1
+        self._waiting.append((seg, self._count))
+        while self._waiting:
+            seg, count = self._waiting[0]
+            if seg.regions:
+                late = self._count - count
+                if late < STEPS_LATE:
+                    return
+                if self._clock.ready() and all(self._clock.done(region.end.raw) for region in seg.regions):
+                    self._resolve(seg)
+                elif len(self._waiting) <= MAX_WAITING:
+                    return
+            seg.regions = None
+            self._waiting.popleft()
+            emit(seg)
+
+    def flush(self, emit: Callable[[Segment], None]) -> None:
+        """The run ends: what still waits goes out, with device times where they are known already."""
+        while self._waiting:
+            seg, _ = self._waiting.popleft()
+            if seg.regions and self._clock.ready() and all(self._clock.done(r.end.raw) for r in seg.regions):
+                self._resolve(seg)
+            seg.regions = None
+            emit(seg)
+
+    def _put(self, seg: Segment, region: Region) -> None:
+        if seg.regions is None:
+            seg.regions = []
+        seg.regions.append(region)
+
+    def _mark(self, now: int) -> Mark:
+        return Mark(self._clock.mark(), now, self._clock.launched())
+
+    def _resolve(self, seg: Segment) -> None:
+        device: dict[str, int] = {}
+        idle: dict[str, int] = {}
+        empty: list[bool] = []
+        for region in seg.regions or ():
+            ns = max(0, self._clock.elapsed_ns(region.begin.raw, region.end.raw))
+            if region.name != "other":
+                device[region.name] = device.get(region.name, 0) + ns
+            if _launched_nothing(region):
+                idle[region.name] = idle.get(region.name, 0) + ns
+            if region.idle is not None:
+                empty.append(region.idle)
+            for mark in (region.begin, region.end):
+                mark.refs -= 1
+                if mark.refs == 0 and mark is not self._last:
+                    self._clock.release(mark.raw)
+        seg.say(gpu_ns=device, gpu_idle_ns=idle or None)
+        if empty:
+            seg.say(queue_empty=sum(empty) / len(empty))
+
+
+def _launched_nothing(region: Region) -> bool:
+    if region.begin.launched is None or region.end.launched is None:
+        return region.name in IDLE_PARTS
+    return region.begin.launched == region.end.launched
