@@ -19,7 +19,7 @@ SUMMED = frozenset({"h2d_bytes", "h2d_pageable_bytes", "d2h_bytes"})
 class Source:
     """One pass over a loader: what its requests for batches have turned out to be."""
 
-    __slots__ = ("declared", "epoch", "evaluates", "led", "loader_id", "open", "trains")
+    __slots__ = ("declared", "epoch", "evaluates", "led", "loader_id", "open", "ref", "trains")
 
     def __init__(self, loader_id: int | None, epoch: int | None = None, *, declared: bool = False) -> None:
         self.loader_id = loader_id
@@ -34,6 +34,8 @@ class Source:
         """Neither exhausted nor dropped."""
         self.led = 0
         """How often another loader's training batch was asked for right after one of this pass."""
+        self.ref: Any = None
+        """A weak reference to the iterator, which tells when it is dropped."""
 
 
 class Segment:

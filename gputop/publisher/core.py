@@ -1,0 +1,330 @@
+"""The publisher of this process: armed early, a run only from its own first sign of training on, undone by `stop`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+import msgspec
+
+from gputop.publisher import identity
+from gputop.publisher.device import DeviceClock
+from gputop.publisher.ledger import Ledger
+from gputop.publisher.oath import confess
+from gputop.publisher.regions import Regions
+from gputop.publisher.ring import Ring
+from gputop.publisher.segment import Segment, Source
+from gputop.publisher.sender import Sender, exit_event
+from gputop.records import Event, Loader, Record, Run
+
+UNDECIDED_HELD = 64
+"""Steps kept of a process that is no run yet: batches looked at before the training."""
+
+Undo = Callable[[], None]
+
+
+class Publisher:
+    """All that gputop keeps in a training process. One a process; hooks and the public functions share it."""
+
+    def __init__(self, device: DeviceClock | None = None) -> None:
+        self.offset_ns = identity.clock_offset_ns()
+        self.device = device
+        self.undo: list[Undo] = []
+        self.hooks: list[str] = []
+        self.active = True
+        self.armed = False
+        self.compiled = False
+        self.named: dict[str, Any] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        """The state of a process that has done nothing yet: at the start, and in the child of a fork."""
+        self.thread = threading.main_thread().ident or get_ident()
+        self.run_id = ""
+        self.script = ""
+        self._start_ns = 0
+        self.started = False
+        self.facts: dict[str, Any] = {}
+        self.more: dict[str, Any] = {}
+        self.ring = Ring(inbox=UNDECIDED_HELD)
+        self.sender: Sender | None = None
+        self.loaders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.unhashable: dict[int, int] = {}
+        self.passes: dict[int, int] = {}
+        self.ledger = self._new_ledger(getattr(self, "ledger", None))
+
+    def _new_ledger(self, old: Ledger | None) -> Ledger:
+        regions = Regions(self.device) if self.device is not None else None
+        ledger = Ledger(self._emit, self.note, regions=regions)
+        ledger.loop.knows_backward = old is not None and old.loop.knows_backward
+        return ledger
+
+    def use_device(self, device: DeviceClock | None) -> None:
+        """Time this device from now on, unless one is timed already or the training has begun."""
+        if device is not None and self.device is None and not self.started:
+            self.device = device
+            self.ledger.loop.regions = Regions(device)
+
+    # What the hooks and the public functions call
+
+    def mine(self) -> bool:
+        """Whether this is the training thread of a publisher that still watches."""
+        return self.active and get_ident() == self.thread
+
+    def trains(self) -> bool:
+        """A sign of training on this thread: True when its marks count. The first one makes the process a run."""
+        if not self.active:
+            return False
+        if not self.started:
+            if in_loader_worker():
+                return False
+            self._bind(get_ident())
+            self.begin_run()
+        return get_ident() == self.thread
+
+    def _bind(self, thread: int) -> None:
+        """The thread that trains, where it is not the main one. What the main thread did before counts no more."""
+        if thread != self.thread:
+            self.thread = thread
+            self.ledger = self._new_ledger(self.ledger)
+
+    def begin_run(self) -> None:
+        """From now on this process is a run: it gets a name and the thread that sends."""
+        self.started = True
+        self.run_id = identity.new_run_id()
+        self.script = identity.script()
+        self._start_ns = time.time_ns()
+        earlier = self.ring.inbox
+        self.ring = Ring()
+        self._learn_device()
+        self.ring.put(self.describe())
+        for name, fact in self.facts.items():
+            self.facts[name] = named = msgspec.structs.replace(fact, run_id=self.run_id)
+            self.ring.put(named)
+        self.ring.inbox.extend(earlier)
+        self.sender = Sender(self)
+        self.sender.thread.start()
+
+    def say(self, record: Record, fact: str) -> None:
+        """Put a record out, and keep it under the name `fact` to be told to each viewer that comes later."""
+        self.facts[fact] = record
+        if self.started:
+            self.ring.put(record)
+
+    def describe(self) -> Run:
+        """The run as known now."""
+        return identity.describe(
+            self.run_id, self._start_ns, self.offset_ns, {"hooks": self.hooks or None, **self.more}
+        )
+
+    def learn(self, **fields: Any) -> None:
+        """Fields of the `run` record that are known only now."""
+        if any(self.more.get(name) != value for name, value in fields.items()):
+            self.more.update(fields)
+            if self.started:
+                self.ring.put(self.describe())
+
+    def note(self, kind: str, start: int, duration: int, label: str | None) -> None:
+        """A moment worth a mark on the time axis; `start` is monotonic."""
+        if not self.started:
+            return
+        self.ring.put(
+            Event(
+                t=self.to_epoch(start),
+                kind=kind,
+                run_id=self.run_id,
+                label=label,
+                dur_ns=duration or None,
+            )
+        )
+
+    def to_epoch(self, monotonic_ns: int) -> int:
+        """Epoch time of a monotonic one."""
+        return monotonic_ns + self.offset_ns
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Something of the publisher's own broke: say so once, watch no more."""
+        self.active = False
+        confess(where, error)
+
+    # Loaders
+
+    def loader_id(self, loader: Any) -> int:
+        """A number for a loader, the same for each pass over it."""
+        try:
+            known = self.loaders.get(loader)
+            if known is None:
+                known = self.loaders[loader] = len(self.loaders) + len(self.unhashable)
+            return known
+        except TypeError:
+            return self.unhashable.setdefault(id(loader), len(self.loaders) + len(self.unhashable))
+
+    def new_pass(self, loader: Any, *, declared: bool = False) -> Source:
+        """A pass over a loader begins."""
+        number = self.loader_id(loader)
+        epoch = self.passes.get(number, -1) + 1
+        self.passes[number] = epoch
+        return Source(number, epoch, declared=declared)
+
+    def describe_loader(self, loader: Any, source: Source, worker_pids: list[int] | None) -> None:
+        """Put out a loader's configuration and its workers, where they have changed."""
+        record = loader_record(self.run_id, time.time_ns(), loader, source, worker_pids)
+        key = f"loader {source.loader_id}"
+        if _content(self.facts.get(key)) != _content(record):
+            self.say(record, key)
+
+    # Steps
+
+    def _emit(self, seg: Segment) -> None:
+        self.ring.put(seg)
+        if seg.first or seg.n < 4:
+            self._learn_device()
+
+    def _learn_device(self) -> None:
+        """What is known of the device by now; the GPU only once the script itself has initialised it."""
+        try:
+            if self.device is not None:
+                self.learn(**self.device.identity())
+        except Exception as error:
+            confess("device", error)
+
+    # The end
+
+    def stop(self) -> None:
+        """Undo all: hooks restored, the run ended, the thread gone. Watching again starts a new run."""
+        try:
+            for undo in reversed(self.undo):
+                undo()
+            self.undo.clear()
+            self._end(None)
+        except Exception as error:
+            confess("stop", error)
+        self.active = False
+
+    def end_of_process(self) -> None:
+        """At exit: the open step as it stands, and a last word."""
+        try:
+            self._end(_exit_label())
+        except Exception as error:
+            confess("exit", error)
+
+    def _end(self, label: str | None) -> None:
+        sender, self.sender = self.sender, None
+        if sender is None:
+            return
+        now = time.monotonic_ns()
+        self.ledger.finish(now)
+        self.ring.put(exit_event(self.to_epoch(now), self.run_id, label))
+        self.active = False
+        sender.leave()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: nothing inherited is used again, and nothing of it is freed here."""
+        _graves.append((self.sender, self.ring, self.ledger))
+        self._reset()
+
+
+_graves: list[Any] = []
+"""What a forked child inherited: sockets and threads of its parent, which must not be closed here."""
+
+current: Publisher | None = None
+"""The publisher of this process; the one global there is."""
+
+
+def publisher(device: DeviceClock | None = None) -> Publisher:
+    """The publisher of this process, made when there is none that watches."""
+    global current  # noqa: PLW0603
+    if current is None or not current.active:
+        first = current is None
+        current = Publisher(device)
+        if first:
+            atexit.register(_at_exit)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_in_child)
+    else:
+        current.use_device(device)
+    return current
+
+
+def switched_off() -> bool:
+    """GPUTOP=0 makes all of it nothing."""
+    return os.environ.get("GPUTOP", "") == "0"
+
+
+def in_loader_worker() -> bool:
+    """Whether this process is a worker of a torch DataLoader."""
+    module = sys.modules.get("torch.utils.data._utils.worker")
+    return module is not None and getattr(module, "_worker_info", None) is not None
+
+
+def loader_record(run_id: str, t: int, loader: Any, source: Source, worker_pids: list[int] | None) -> Loader:
+    """A loader's configuration, as far as the object tells it."""
+
+    def known(name: str, kind: type) -> Any:
+        value = getattr(loader, name, None)
+        return value if isinstance(value, kind) else None
+
+    try:
+        batches = len(loader)
+    except Exception:
+        batches = None
+    context = getattr(loader, "multiprocessing_context", None)
+    workers = known("num_workers", int)
+    dataset = getattr(loader, "dataset", None)
+    return Loader(
+        t=t,
+        run_id=run_id,
+        loader_id=source.loader_id or 0,
+        num_workers=workers,
+        prefetch_factor=known("prefetch_factor", int),
+        pin_memory=known("pin_memory", bool),
+        persistent_workers=known("persistent_workers", bool),
+        in_order=known("in_order", bool),
+        batch_size=known("batch_size", int),
+        drop_last=known("drop_last", bool),
+        start_method=_start_method(context) if workers else None,
+        worker_pids=worker_pids,
+        dataset=dataset if isinstance(dataset, str) else type(dataset).__name__ if dataset is not None else None,
+        batches=batches,
+    )
+
+
+def _start_method(context: Any) -> str | None:
+    if context is not None:
+        return str(context.get_start_method())
+    import multiprocessing
+
+    return multiprocessing.get_start_method(allow_none=True)
+
+
+def _content(record: Record | None) -> Any:
+    return (
+        None
+        if record is None
+        else [getattr(record, name) for name in record.__struct_fields__ if name not in ("t", "run_id")]
+    )
+
+
+def _exit_label() -> str | None:
+    error = getattr(sys, "last_type", None)
+    return error.__name__ if isinstance(error, type) else None
+
+
+def _at_exit() -> None:
+    if current is not None:
+        current.end_of_process()
+
+
+def _in_child() -> None:
+    if current is not None:
+        try:
+            current.after_fork()
+        except Exception as error:
+            confess("fork", error)

@@ -1,0 +1,71 @@
+"""The line of the user's own code that a thread is in: past torch, the standard library and installed packages."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import CodeType, FrameType
+
+MAX_DEPTH = 64
+MAX_STACK = 12
+
+_own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_library = tuple(
+    {
+        os.path.join(path, "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (path := sysconfig.get_paths().get(name))
+    }
+)
+_is_user: dict[CodeType, str | None] = {}
+
+
+def user_site(frame: FrameType | None) -> str | None:
+    """file:line of the innermost frame of the user's code, e.g. "train.py:88"; None when there is none."""
+    for _ in range(MAX_DEPTH):
+        if frame is None:
+            return None
+        code = frame.f_code
+        name = _is_user.get(code, "")
+        if name == "":
+            name = _is_user[code] = _user_file(code.co_filename)
+        if name is not None:
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def caller_site(depth: int = 2) -> str:
+    """Where the user's code called from; "?" when no frame of it is near."""
+    try:
+        return user_site(sys._getframe(depth)) or "?"
+    except ValueError:
+        return "?"
+
+
+def stack_of(thread: int) -> list[str] | None:
+    """A thread's frames, innermost first, as "function (file:line)"."""
+    frame = sys._current_frames().get(thread)
+    if frame is None:
+        return None
+    out: list[str] = []
+    while frame is not None and len(out) < MAX_STACK:
+        code = frame.f_code
+        out.append(f"{code.co_name} ({os.path.basename(code.co_filename)}:{frame.f_lineno})")
+        frame = frame.f_back
+    return out
+
+
+def _user_file(path: str) -> str | None:
+    """The short name of a file of the user's; None for libraries, frozen modules and gputop itself."""
+    if path.startswith("<") and not path.startswith("<ipython"):
+        return None
+    full = os.path.abspath(path)
+    if full.startswith(_own_folder) and f"{os.sep}simulation{os.sep}" not in full:
+        return None
+    if f"{os.sep}site-packages{os.sep}" in full or f"{os.sep}dist-packages{os.sep}" in full:
+        return None
+    if full.startswith(_library):
+        return None
+    return os.path.basename(path)

@@ -1,0 +1,39 @@
+"""Saving: `torch.save` is `checkpoint` time, and a moment on the time axis."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+from gputop.publisher.core import Publisher
+from gputop.publisher.hooks.patch import replace
+
+
+def install(publisher: Publisher) -> Callable[[], None]:
+    """Hook `torch.save`."""
+
+    def timed(original: Callable[..., Any]) -> Callable[..., Any]:
+        def save(*args: Any, **kwargs: Any) -> Any:
+            if not publisher.mine():
+                return original(*args, **kwargs)
+            start = monotonic_ns()
+            token = None
+            try:
+                token = publisher.ledger.enter("checkpoint", start)
+            except Exception as error:
+                publisher.fault("checkpoint", error)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                try:
+                    now = monotonic_ns()
+                    publisher.ledger.done(token, "checkpoint", now)
+                    publisher.note("checkpoint", start, now - start, None)
+                except Exception as error:
+                    publisher.fault("checkpoint", error)
+
+        return save
+
+    return replace(sys.modules["torch"], "save", timed)

@@ -1,0 +1,128 @@
+"""What a run has said lately: exact records in bounded memory, older steps summed by the second for two minutes.
+
+The training thread only appends to the inbox. Everything else is done by the one thread that sends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from gputop.publisher.segment import Segment
+from gputop.records import Event, Fold, Record
+
+Entry = Segment | Record
+"""What the ring holds: a step as the step clock made it (cheaper than its record), or any other record."""
+
+HELD = 3_500
+"""Entries kept exactly. A step takes about 0.9 KB, so these take some 3 MB."""
+
+INBOX = 1_024 * 2
+"""Entries that may wait for the sending thread (2 MB): beyond it the newest is dropped and counted."""
+
+FOLDS_NS = 120_000_000_000
+"""How long the sums of older steps are kept."""
+
+EVENTS = 64
+"""Moments that outlive the ring."""
+
+S = 1_000_000_000
+
+
+class Folding:
+    """Steps of one second, summed."""
+
+    __slots__ = ("dur_ns", "kind", "max_ns", "min_ns", "phases", "samples", "start", "steps")
+
+    def __init__(self, start: int, kind: str | None) -> None:
+        self.start = start
+        self.kind = kind
+        self.steps = self.dur_ns = self.samples = self.max_ns = 0
+        self.min_ns: int | None = None
+        self.phases: dict[str, int] = {}
+
+    def add(self, seg: Segment) -> None:
+        """Sum one more step in."""
+        duration = seg.end - seg.start
+        self.steps += 1
+        self.dur_ns += duration
+        self.samples += seg.samples or 0
+        self.max_ns = max(self.max_ns, duration)
+        self.min_ns = duration if self.min_ns is None else min(self.min_ns, duration)
+        phases = self.phases
+        for name, ns in seg.phases.items():
+            phases[name] = phases.get(name, 0) + ns
+
+
+class Ring:
+    """Entries in the order of their sequence numbers: `held[0]` has number `first`."""
+
+    def __init__(self, *, held: int = HELD, inbox: int = INBOX) -> None:
+        self.inbox: deque[Entry] = deque()
+        self.held: deque[Entry] = deque()
+        self.first = 0
+        self.dropped = 0
+        self.events: deque[Event] = deque(maxlen=EVENTS)
+        self._folds: dict[tuple[int, str | None], Folding] = {}
+        self._held_limit = held
+        self._inbox_limit = inbox
+
+    def put(self, entry: Entry) -> None:
+        """Append an entry; drop it when the sending thread has fallen far behind. For any thread."""
+        if len(self.inbox) >= self._inbox_limit:
+            self.dropped += 1
+        else:
+            self.inbox.append(entry)
+
+    @property
+    def next(self) -> int:
+        """The number of the next entry."""
+        return self.first + len(self.held)
+
+    def collect(self, limit: int) -> int:
+        """Number up to `limit` entries of the inbox; returns how many. Makes room by folding the oldest."""
+        taken = 0
+        inbox, held = self.inbox, self.held
+        while taken < limit and inbox:
+            held.append(inbox.popleft())
+            taken += 1
+        while len(held) > self._held_limit:
+            self._fold(held.popleft())
+            self.first += 1
+        return taken
+
+    def _fold(self, entry: Entry) -> None:
+        if isinstance(entry, Segment):
+            kind = entry.kind
+            key = (entry.start // S, kind)
+            folding = self._folds.get(key)
+            if folding is None:
+                folding = self._folds[key] = Folding(entry.start, kind)
+                oldest = next(iter(self._folds))
+                if folding.start - oldest[0] * S > FOLDS_NS:
+                    del self._folds[oldest]
+            folding.add(entry)
+        elif isinstance(entry, Event):
+            self.events.append(entry)
+
+    def between(self, start: int, stop: int) -> Iterable[Entry]:
+        """The entries numbered from `start` up to `stop`, as far as they are still held."""
+        return islice(self.held, max(0, start - self.first), max(0, stop - self.first))
+
+    def folds(self, run_id: str, to_epoch: Callable[[int], int]) -> list[Fold]:
+        """The sums of the steps no longer held, oldest first."""
+        return [
+            Fold(
+                t=to_epoch(folding.start),
+                run_id=run_id,
+                steps=folding.steps,
+                dur_ns=folding.dur_ns,
+                phases_ns=folding.phases,
+                min_ns=folding.min_ns,
+                max_ns=folding.max_ns,
+                samples=folding.samples or None,
+                kind=folding.kind,
+            )
+            for folding in self._folds.values()
+        ]
