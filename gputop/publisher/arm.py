@@ -14,14 +14,17 @@ HOOKS = ("loader", "backward", "optimizer", "transfers", "syncs", "checkpoint", 
 """Names of the automatic hooks, as `--no-hooks` and `no_hooks` take them."""
 
 
-def arm(publisher: Publisher, leave_out: frozenset[str] = frozenset()) -> None:
-    """Hook torch. A second call installs nothing twice."""
+def arm(publisher: Publisher, leave_out: frozenset[str] = frozenset(), *, imported: bool = False) -> None:
+    """Hook torch, now when it is known to be `imported`. A second call installs nothing twice."""
     for name in sorted(leave_out.difference(HOOKS)):
         mention(f"there is no hook {name!r}; there are {', '.join(HOOKS)}")
     if publisher.armed:
         return
     publisher.armed = True
-    publisher.undo.append(when_imported("torch", lambda: _install(publisher, leave_out)))
+    if imported:
+        _install(publisher, leave_out)
+    else:
+        publisher.undo.append(when_imported("torch", lambda: _install(publisher, leave_out)))
 
 
 def _install(publisher: Publisher, leave_out: frozenset[str]) -> None:

@@ -83,7 +83,7 @@ def arm_injected() -> None:
 
         if not core.switched_off():
             names = os.environ.get(NO_HOOKS, "").split(",")
-            arm.arm(core.publisher(), frozenset(name for name in names if name))
+            arm.arm(core.publisher(), frozenset(name for name in names if name), imported=True)
     except Exception as error:
         confess("gputop run", error)
 
