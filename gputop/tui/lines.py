@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -103,13 +104,17 @@ def pieces(parts: Iterable[str], cells: int, separator: str = SEPARATOR) -> str:
     return out
 
 
+_BREAKS = re.compile(r"\s+(?!(?:%|ms|s|W|G|°C)(?:\W|$))")
+"""Where a text may be broken: not between a figure and its unit."""
+
+
 def wrap(text: str, cells: int, rows: int) -> list[str]:
     """The text broken at spaces into at most `rows` rows of `cells` cells; the last ends in an ellipsis if cut."""
     if cells <= 0 or rows <= 0:
         return []
     out: list[str] = []
     row = ""
-    words = text.split()
+    words = _BREAKS.split(text.strip())
     for index, word in enumerate(words):
         longer = f"{row} {word}" if row else word
         if cell_len(longer) <= cells:

@@ -26,7 +26,7 @@ class Palette(msgspec.Struct, frozen=True):
 _DARK = {
     "text": "#d8dee9", "dim": "#8a93a2", "faint": "#5b6472", "title": "#88c0d0", "key": "#88c0d0",
     "good": "#8fbf6f", "warn": "#e5b455", "bad": "#e8706f", "series": "#81a1c1", "peak": "#b48ead",
-    "data": "#e5b455", "h2d": "#d08770", "forward": "#6fa8dc", "backward": "#4f7fc0", "optimizer": "#6fb3a8",
+    "data": "#e5b455", "h2d": "#d08770", "forward": "#6fa8dc", "backward": "#5284c6", "optimizer": "#6fb3a8",
     "sync": "#e8706f", "comm": "#b48ead", "checkpoint": "#c9a0dc", "eval": "#9db36b", "self": "#8a93a2",
     "other": "#8a93a2", "user": "#d0a8a0", "background": "#14171c",
 }  # fmt: skip

@@ -27,7 +27,7 @@ def test_the_verdict_can_be_read_off_the_screen() -> None:
 
 @pytest.mark.parametrize(
     ("state", "move", "ticks", "budget"),
-    [("view", 1.0, 24, 1500), ("view", 0.25, 32, 4000), ("many_gpus", 1.0, 24, 3000)],
+    [("view", 1.0, 15, 1500), ("view", 0.25, 24, 4000), ("many_gpus", 1.0, 15, 3000)],
 )
 def test_bytes_a_second_at_120x40(state: str, move: float, ticks: int, budget: int) -> None:
     """The clock of the picture runs faster than the wall's, the bytes of a second stay those of a second."""

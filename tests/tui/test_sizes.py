@@ -108,7 +108,7 @@ def any_view(draw: Any) -> View:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(any_view(), st.integers(0, 300), st.integers(0, 300), st.sampled_from([None, "a", "gone"]))
 def test_the_overview_fits_any_size(view: View, width: int, height: int, run_id: str | None) -> None:
     sight = Sight(view=view, slow=view, run_id=run_id)
@@ -116,7 +116,7 @@ def test_the_overview_fits_any_size(view: View, width: int, height: int, run_id:
     assert not any(ord(char) < 32 or ord(char) == 127 for row in rows for char in row)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(any_view(), st.integers(1, 200), st.booleans())
 def test_every_page_draws_any_view(view: View, width: int, no_cmdline: bool) -> None:
     sight = Sight(view=view, slow=view, no_cmdline=no_cmdline)

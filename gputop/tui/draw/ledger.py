@@ -65,15 +65,16 @@ def bar(ledger: Sequence[Share], cells: int) -> Line:
 
 
 def legend(ledger: Sequence[Share], cells: int, *, short: bool = False) -> Line:
-    """Letter, name and share of each bucket that fits whole, the largest kept first, in the order of a step."""
+    """Letter, name and share of the largest buckets, as many as fit whole, in the order of a step."""
     shares = ordered(ledger)
     texts = {share.phase: _entry(share, short=short) for share in shares}
     room, kept = cells, set()
     for share in sorted(shares, key=lambda s: -s.pct):
         need = len(texts[share.phase]) + 2
-        if need - 2 <= room:
-            kept.add(share.phase)
-            room -= need
+        if need - 2 > room:
+            break
+        kept.add(share.phase)
+        room -= need
     spans: list[Span] = []
     for share in shares:
         if share.phase in kept:

@@ -29,7 +29,7 @@ def _gpu(view: GpuView, slow: View, width: int, *, own: bool) -> list[Line]:
     memory, memory_style = known(
         gpu, view.age_ns, "mem_used_bytes", figures.used_of(gpu.mem_used_bytes, gpu.mem_total_bytes)
     )
-    cells = max(0, min(60, width - 60))
+    cells = max(0, min(60, width - 76))
     history = graph(on_axis(view.util_history, slow, cells), 100.0)[0]
     name = f"GPU {gpu.gpu_index if gpu.gpu_index is not None else '?'}"
     head = [

@@ -1,0 +1,173 @@
+"""What is drawn for each state: wording, glyphs, and that missing, zero, stale and unsupported look different."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gputop.records import Event
+from gputop.tui.draw import ledger, ribbon
+from gputop.tui.draw.overview import compose
+from gputop.tui.draw.series import axis_labels, graph, nice_top, on_axis
+from gputop.tui.draw.sight import Sight
+from gputop.tui.glyphs import BUCKETS, MARKS, RAMP, RIBBON, to_ascii
+from gputop.tui.lines import Span, crop, fit, pieces, plain, wrap
+from gputop.view import Share, View
+from tests.tui import views
+from tests.tui.grid import flatten
+
+
+def text(view: View, width: int = 120, height: int = 40, **sight: object) -> str:
+    blocks = compose(Sight(view=view, slow=view, **sight), width, height)  # type: ignore[arg-type]
+    return "\n".join(flatten(blocks, width, height))
+
+
+def test_no_run_says_what_is_awaited_and_how_to_start() -> None:
+    shown = text(views.no_run(), 80, 24)
+    assert "none found on this machine yet" in shown
+    assert "gputop run -- python train.py" in shown
+    assert "import gputop; gputop.watch()" in shown
+    assert "GPU 0" in shown
+
+
+def test_no_gpu_says_why_and_shows_the_rest() -> None:
+    shown = text(views.no_gpu(), 120, 40)
+    assert "no NVIDIA driver: libnvidia-ml" in shown
+    assert "CPU-BOUND" in shown
+    assert "host clock" in shown
+    assert "34 %" in shown
+
+
+def test_a_simulated_gpu_is_always_called_so() -> None:
+    for width, height in ((80, 24), (40, 8), (120, 40)):
+        assert "simulated GPU" in text(views.view(simulated=True), width, height)
+        gpu = views.gpu_view(gpu={"simulated": True})
+        assert "simulated GPU" in text(views.view(gpus=(gpu,)), width, height)
+
+
+def test_a_narrow_screen_keeps_verdict_and_ledger() -> None:
+    shown = text(views.view(), 40, 8)
+    assert "INPUT-WORKERS" in shown
+    assert "█" in shown
+    assert "GPU 0" not in shown
+
+
+def test_80x24_shows_everything_for_one_gpu_and_one_run() -> None:
+    shown = text(views.view(), 80, 24)
+    for part in ("INPUT-WORKERS", "num_workers 4 → 10", "2.3x", "data 57 %", "p50", "p95", "GPU 0", "peak", "mem",
+                 "CPU", "why", "now", "K checkpoint", "q quit"):  # fmt: skip
+        assert part in shown, part
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"),
+    [
+        ({"util_pct": None}, "–"),
+        ({"util_pct": 0.0}, "0 %"),
+        ({"util_pct": None, "unsupported": ["util_pct"]}, "n/a"),
+        ({"util_pct": None, "failed": ["util_pct"]}, "failed"),
+        ({"util_pct": 0.3}, "0.3 %"),
+    ],
+)
+def test_missing_zero_unsupported_and_failed_differ(changes: dict[str, object], figure: str) -> None:
+    row = next(line for line in text(views.view(gpus=(views.gpu_view(gpu=changes),))).splitlines() if "GPU 0" in line)
+    assert row[6:15].strip() == figure
+
+
+def test_a_stale_figure_says_its_age_and_looks_stale() -> None:
+    view = views.view(gpus=(views.gpu_view(age_ns=12_000_000_000),))
+    assert "10 s old" in text(view)
+    figures = compose(Sight(view=view, slow=view), 120, 40)["figures"]
+    assert any(span.style == "stale" and "37 %" in span.text for line in figures.lines for span in line)
+
+
+@pytest.mark.parametrize(
+    ("state", "word"), [("stalled", "stalled"), ("ended", "ended"), ("lost", "process lost"), ("starting", "starting")]
+)
+def test_the_state_of_a_run_is_said(state: str, word: str) -> None:
+    assert word in text(views.view(runs=(views.run_view(state=state),)), 80, 24).splitlines()[0]
+
+
+def test_warnings_are_said() -> None:
+    assert "2 lines" in text(views.view(warnings=("2 lines could not be read",)))
+
+
+def test_more_gpus_than_fit_are_counted() -> None:
+    assert "more: g" in text(views.many_gpus(64), 80, 24)
+    assert "15 " in text(views.many_gpus(16), 120, 40)
+
+
+def test_the_chosen_run_is_always_in_the_strip() -> None:
+    for chosen in range(8):
+        lines = text(views.many_runs(8), 80, 24, run_id=f"r{chosen}").splitlines()
+        assert f"▸ train.py rank {chosen}/8" in lines[1]
+
+
+def test_the_bar_is_full_and_in_proportion() -> None:
+    shares = (Share("other", 10.0, 1.0), Share("data", 60.0, 6.0), Share("mine", 30.0, 3.0))
+    bar = plain(ledger.bar(shares, 50))
+    assert bar == "D" + "█" * 29 + "m" + "▫" * 14 + "·" * 5
+    assert ledger.cells_of(shares, 7) == [1, 4, 2]
+    assert sum(ledger.cells_of([Share(str(i), 1 / 3, 1.0) for i in range(7)], 80)) == 80
+
+
+def test_the_legend_keeps_the_largest_buckets() -> None:
+    shares = tuple(Share(name, pct, pct) for name, pct in (("data", 2.0), ("forward", 30.0), ("backward", 68.0)))
+    assert plain(ledger.legend(shares, 36)).rstrip() == "F▒ forward 30 %  B▓ backward 68 %"
+    assert plain(ledger.legend(shares, 32)).rstrip() == "B▓ backward 68 %"
+
+
+def test_a_history_tells_zero_from_missing_and_keeps_time_anchored() -> None:
+    assert graph([None, 0.0, 0.1, 50.0, 100.0], 100.0) == [" _▁▄█"]
+    assert graph([0.0, 40.0, 100.0], 100.0, rows=2) == ["  █", "_▇█"]
+    view = views.view(now_ns=views.NOW + 1, last_column=views.LAST)
+    assert on_axis((1.0, 2.0, 3.0), view, 4) == [None, None, 1.0, 2.0]
+    done = msgspec.structs.replace(view, now_ns=views.NOW + views.COLUMN)
+    assert on_axis((1.0, 2.0, 3.0), done, 2) == [2.0, 3.0]
+
+
+def test_the_scale_is_round_and_above_everything() -> None:
+    assert nice_top([None, 184.0]) == 200
+    assert nice_top([0.34]) == pytest.approx(0.4)
+    assert nice_top([]) == nice_top([0.0]) == 1.0
+
+
+def test_the_axis_names_no_age_twice() -> None:
+    labels = axis_labels(views.view(), 120).split()
+    assert labels[-1] == "now"
+    assert "-30" in labels
+    for cells in range(300):
+        assert len(axis_labels(views.view(), cells)) == cells
+
+
+def test_events_stand_where_they_happened() -> None:
+    marks = ribbon.marks(views.run_view(), views.view(), 60)
+    assert marks.rstrip()[-1] == "E"
+    assert len(marks) - 1 - marks.index("E") == 19
+    other = views.view(events=(Event(t=views.NOW - 40 * views.SECOND, kind="epoch", run_id="another"),))
+    assert ribbon.marks(views.run_view(), other, 60).strip() == ""
+
+
+def test_every_glyph_is_one_cell_and_has_an_ascii_twin() -> None:
+    every = (
+        RAMP
+        + "".join(a + b for a, b in BUCKETS.values())
+        + "".join(MARKS.values())
+        + "".join(RIBBON.values())
+        + "▌▸●○‖→–…µ°✓✗│└"
+    )
+    for glyph in every:
+        assert len(to_ascii(glyph)) == 1
+        assert to_ascii(glyph) != "?" or glyph == "?"
+    assert len({to_ascii(glyph) for glyph in RAMP}) == len(RAMP)
+    assert len({to_ascii(texture) for _, texture in BUCKETS.values()}) == len(BUCKETS)
+    assert to_ascii("訓練é") == "?????"
+
+
+def test_text_is_cut_by_cells() -> None:
+    assert crop("訓練スクリプト", 5) == "訓練…"
+    assert plain(fit([Span("訓練")], 3)) == "訓…"
+    assert plain(fit([Span("訓")], 3)) == "訓 "
+    assert wrap("a verylongwordthatdoesnotfit in here", 8, 3) == ["a", "verylong", "wordtha…"]
+    assert wrap("at 98 % CPU", 6, 3) == ["at", "98 %", "CPU"]
+    assert pieces(["aaaa", "bbbbbbbb", "cc"], 9) == "aaaa · cc"

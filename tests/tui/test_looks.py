@@ -1,0 +1,101 @@
+"""Colours and characters: what a terminal is taken for, and that everything written in colour can be read."""
+
+from __future__ import annotations
+
+import pytest
+from rich.color import Color
+from rich.style import Style
+
+from gputop.tui.options import Options, Theme, options_from
+from gputop.tui.palette import palette
+from gputop.tui.terminal import Terminal, examine
+
+
+@pytest.mark.parametrize(
+    ("environ", "encoding", "expected"),
+    [
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "utf-8", Terminal("truecolor", False)),
+        ({"TERM": "tmux-256color"}, "UTF8", Terminal("256", False)),
+        ({"TERM": "xterm"}, "utf-8", Terminal("16", False)),
+        ({"TERM": "linux"}, "utf-8", Terminal("16", True)),
+        ({"TERM": "vt220"}, "utf-8", Terminal("none", True)),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "utf-8", Terminal("none", False)),
+        ({"TERM": "xterm-256color", "NO_COLOR": ""}, "utf-8", Terminal("256", False)),
+        ({"TERM": "xterm-256color"}, "ascii", Terminal("256", True)),
+        ({"TERM": "xterm-256color"}, "no-such-codec", Terminal("256", True)),
+        ({"TERM": "xterm-256color"}, None, Terminal("256", True)),
+        ({"TERM": "xterm-256color", "COLORFGBG": "0;15"}, "utf-8", Terminal("256", False, True)),
+        ({"TERM": "xterm-256color", "COLORFGBG": "15;default;0"}, "utf-8", Terminal("256", False, False)),
+        ({}, "utf-8", Terminal("16", False)),
+    ],
+)
+def test_what_a_terminal_is_taken_for(environ: dict[str, str], encoding: str | None, expected: Terminal) -> None:
+    assert examine(Options(), environ, encoding) == expected
+
+
+def test_options_beat_what_the_terminal_says() -> None:
+    terminal = examine(Options(color="256", ascii=True), {"NO_COLOR": "1", "TERM": "xterm"}, "utf-8")
+    assert terminal == Terminal("256", True)
+
+
+def test_options_from_the_command_line() -> None:
+    assert options_from({}) == Options()
+    assert options_from({"refresh": None, "theme": None, "plain": True}) == Options()
+    given = {"refresh": 0.25, "no_color": True, "ascii_": True, "theme": "light", "no_mouse": True, "no_cmdline": True}
+    assert options_from(given) == Options(
+        refresh=0.25, color="none", ascii=True, theme="light", mouse=False, no_cmdline=True
+    )
+    assert options_from({"slow_link": True}).refresh == 5.0
+    assert options_from({"slow_link": True, "refresh": 2.0}).refresh == 2.0
+
+
+def luminance(color: Color) -> float:
+    """Relative luminance, as WCAG 2 defines it."""
+    parts = [value / 255 for value in color.get_truecolor()]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: Color) -> float:
+    light, dark = sorted((luminance(Color.parse(one)), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("theme", "light", "background", "least"),
+    [
+        ("dark", None, "#14171c", 4.4),
+        ("light", None, "#fafafa", 4.4),
+        ("contrast", None, "#000000", 7.0),
+        ("auto", None, "#ffffff", 3.0),
+        ("auto", None, "#14171c", 3.0),
+        ("auto", True, "#ffffff", 4.4),
+        ("auto", False, "#000000", 4.4),
+    ],
+)
+def test_every_color_can_be_read_on_its_background(
+    theme: Theme, light: bool | None, background: str, least: float
+) -> None:
+    for name, style in palette(theme, Terminal("truecolor", False, light)).styles.items():
+        if style.color is not None and name not in ("faint", "stale"):
+            assert contrast(background, style.color) >= least, name
+        elif style.color is not None:
+            assert contrast(background, style.color) >= 2.5, name
+
+
+def test_without_colors_no_style_has_one() -> None:
+    for theme in ("auto", "dark", "ansi"):
+        for style in palette(theme, Terminal("none", False)).styles.values():  # type: ignore[arg-type]
+            assert style.color is None
+            assert style.bgcolor is None
+
+
+def test_every_palette_knows_the_same_names() -> None:
+    themes: tuple[Theme, ...] = ("auto", "dark", "light", "contrast", "ansi")
+    names = [set(palette(theme, Terminal("truecolor", False)).styles) for theme in themes]
+    names.append(set(palette("auto", Terminal("none", False)).styles))
+    assert all(other == names[0] for other in names)
+
+
+def test_an_unknown_style_is_plain_text() -> None:
+    assert palette("ansi", Terminal("16", False)).style("no such style") == Style()
