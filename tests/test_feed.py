@@ -1,0 +1,91 @@
+"""The feed: views come, faults are kept, the end is seen, closing is prompt."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from gputop.feed import Feed
+from gputop.records import AnyRecord, Run, Step
+from gputop.timeline import S
+
+
+class Fake:
+    """A source that gives what it was given, one batch a poll."""
+
+    name = "fake"
+    simulated = False
+
+    def __init__(self, *batches: list[AnyRecord], fail: bool = False, endless: bool = False) -> None:
+        self.batches = list(batches)
+        self.fail = fail
+        self.endless = endless
+        self.closed = threading.Event()
+        self.now = 30 * S
+
+    def clock(self) -> int:
+        return self.now
+
+    def poll(self, timeout_s: float) -> list[AnyRecord]:
+        if self.batches:
+            return self.batches.pop(0)
+        if self.fail:
+            raise RuntimeError("the source broke")
+        self.closed.wait(min(timeout_s, 0.02))
+        self.now += S // 10
+        return []
+
+    def warnings(self) -> list[str]:
+        return ["a warning"]
+
+    def waiting(self) -> str | None:
+        return "waiting for something"
+
+    def done(self) -> bool:
+        return not self.batches and not self.fail and not self.endless
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def training() -> list[AnyRecord]:
+    steps = [Step(t=i * S, run_id="a", n=i, dur_ns=S, phases_ns={"data": S // 2}) for i in range(30)]
+    return [Run(t=0, run_id="a", pid=1, host="h"), *steps]
+
+
+def test_there_is_a_view_before_any_record() -> None:
+    feed = Feed(Fake(endless=True))
+    assert feed.view().runs == ()
+
+
+def test_what_the_source_gave_is_in_the_last_view() -> None:
+    feed = Feed(Fake(training())).start()
+    feed._thread.join(5)
+    view = feed.view()
+    assert feed.ended()
+    assert view.runs[0].steps_total == 30
+    assert view.warnings == ("a warning",)
+    assert view.waiting is None
+
+
+def test_waiting_is_said_while_there_is_no_run() -> None:
+    feed = Feed(Fake(endless=True)).start()
+    assert feed.wait(feed.view(), 5).waiting == "waiting for something"
+    feed.close()
+
+
+def test_a_broken_source_ends_the_feed_and_keeps_the_last_view() -> None:
+    feed = Feed(Fake(training(), fail=True)).start()
+    feed._thread.join(5)
+    assert isinstance(feed.fault, RuntimeError)
+    assert feed.source.closed.is_set()  # type: ignore[attr-defined]
+
+
+def test_closing_is_prompt_and_lets_go_of_the_source() -> None:
+    source = Fake(endless=True)
+    feed = Feed(source).start()
+    feed.wait(feed.view(), 5)
+    started = time.monotonic()
+    feed.close()
+    assert time.monotonic() - started < 0.5
+    assert source.closed.is_set()
