@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from threading import get_ident
 from time import monotonic_ns
 from typing import Any, Generic, TypeVar
 
@@ -109,8 +110,8 @@ def steps(iterable: Iterable[T]) -> Steps[T]:
     return Steps(iterable)
 
 
-class phase:  # noqa: N801
-    """A part of a step, by name: `with gputop.phase("forward"): ...`, or as a decorator. Reusable and nestable."""
+class Phase:
+    """A part of a step, by name. Reusable, nestable, and a decorator too."""
 
     __slots__ = ("_name", "_tokens")
 
@@ -118,38 +119,53 @@ class phase:  # noqa: N801
         self._name = name
         self._tokens: list[Token | None] = []
 
-    def __enter__(self) -> phase:
-        token = None
+    def __enter__(self) -> Phase:
         publisher = core.current
-        if publisher is not None and publisher.mine():
+        if publisher is not None and get_ident() == publisher.thread:
             try:
-                token = publisher.ledger.begin_phase(self._name, monotonic_ns())
+                self._tokens.append(publisher.ledger.begin_phase(self._name, monotonic_ns()))
             except Exception as error:
                 publisher.fault("phase", error)
-        self._tokens.append(token)
         return self
 
     def __exit__(self, *_: object) -> None:
-        token = self._tokens.pop() if self._tokens else None
         publisher = core.current
-        if token is not None and publisher is not None and publisher.mine():
+        if publisher is not None and get_ident() == publisher.thread and self._tokens:
             try:
-                site = caller_site() if self._name == "sync" else None
-                publisher.ledger.end_phase(self._name, token, monotonic_ns(), site)
-                if self._name == "checkpoint":
-                    publisher.note("checkpoint", token[2], monotonic_ns() - token[2], None)
+                name = self._name
+                token = self._tokens.pop()
+                now = monotonic_ns()
+                if name == "sync":
+                    publisher.ledger.end_phase(name, token, now, caller_site())
+                    return
+                publisher.ledger.end_phase(name, token, now)
+                if name == "checkpoint" and token is not None:
+                    publisher.note(name, token[2], now - token[2], None)
             except Exception as error:
                 publisher.fault("phase", error)
 
     def __call__(self, function: F) -> F:
-        name = self._name
-
         @functools.wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
-            with phase(name):
+            with self:
                 return function(*args, **kwargs)
 
         return timed  # type: ignore[return-value]
+
+
+_phases: dict[str, Phase] = {}
+MAX_PHASES = 256
+"""Names whose object is kept for the next call: a loop that makes up names must not grow memory."""
+
+
+def phase(name: str) -> Phase:
+    """A part of a step, by name: `with gputop.phase("forward"): ...`, or as a decorator."""
+    known = _phases.get(name)
+    if known is None:
+        known = Phase(str(name))
+        if len(_phases) < MAX_PHASES:
+            _phases[name] = known
+    return known
 
 
 def mark(text: str) -> None:

@@ -27,6 +27,9 @@ from gputop.records import Event, Loader, Record, Run
 UNDECIDED_HELD = 64
 """Steps kept of a process that is no run yet: batches looked at before the training."""
 
+NO_THREAD = -1
+"""The training thread's id where there is none to watch (any more)."""
+
 Undo = Callable[[], None]
 
 
@@ -76,10 +79,12 @@ class Publisher:
 
     def mine(self) -> bool:
         """Whether this is the training thread of a publisher that still watches."""
-        return self.active and get_ident() == self.thread
+        return get_ident() == self.thread
 
     def trains(self) -> bool:
         """A sign of training on this thread: True when its marks count. The first one makes the process a run."""
+        if get_ident() == self.thread and self.started:
+            return True
         if not self.active:
             return False
         if not self.started:
@@ -151,8 +156,12 @@ class Publisher:
 
     def fault(self, where: str, error: BaseException) -> None:
         """Something of the publisher's own broke: say so once, watch no more."""
-        self.active = False
+        self._watch_no_more()
         confess(where, error)
+
+    def _watch_no_more(self) -> None:
+        self.active = False
+        self.thread = NO_THREAD
 
     # Loaders
 
@@ -206,7 +215,7 @@ class Publisher:
             self._end(None)
         except Exception as error:
             confess("stop", error)
-        self.active = False
+        self._watch_no_more()
 
     def end_of_process(self) -> None:
         """At exit: the open step as it stands, and a last word."""
@@ -222,8 +231,8 @@ class Publisher:
         now = time.monotonic_ns()
         self.ledger.finish(now)
         self.ring.put(exit_event(self.to_epoch(now), self.run_id, label))
-        self.active = False
         sender.leave()
+        self._watch_no_more()
 
     def after_fork(self) -> None:
         """In the child of a fork: nothing inherited is used again, and nothing of it is freed here."""

@@ -18,6 +18,9 @@ SELF_EVERY = 64
 SAME_EXTENT = 0.05
 """An explicit mark whose own time is below this share of its extent has the extent of the automatic mark inside it."""
 
+TELLING = frozenset({"forward", "backward", "optimizer"})
+"""Names of explicit phases that say something of the step they are in."""
+
 Token = tuple[Segment, int, int]
 """An open mark: the segment it was made in, its depth there, and when."""
 
@@ -70,23 +73,35 @@ class Ledger:
         source, asked, construct = self._asked
         self._asked = None
         loop = self.loop
-        before = loop.begun
-        seg = loop.open(source, asked, construct=construct)
-        phases = seg.phases
-        if construct:
-            seg.first = True
+        train = loop.train
+        if train is not None and not construct and (seg := loop.follow(train, source, asked)) is not None:
+            seg.batches = 1
+            seg.phases["data"] = now - asked
+            fresh = True
         else:
-            self._requests += 1
-            seg.batches += 1
-            phases.pop(LOOSE, None)
-        phases["data"] = phases.get("data", 0) + now - asked
+            begun = loop.begun
+            seg = loop.open(source, asked, construct=construct)
+            fresh = loop.begun != begun
+            phases = seg.phases
+            if construct:
+                seg.first = True
+            else:
+                self._requests += 1
+                seg.batches += 1
+                phases.pop(LOOSE, None)
+            phases["data"] = phases.get("data", 0) + now - asked
         seg.arrived = seg.since = now
         if samples is not None:
             seg.samples = samples if seg.samples is None else seg.samples + samples
         if loop.regions is not None:
             loop.regions.boundary(seg, "data", now)
-        if loop.begun != before:
-            self._count_self(seg, now)
+        if fresh:
+            if loop.begun % SELF_EVERY == 1:
+                self._measure(seg)
+            spent = self._clock() - now
+            if spent > 0:
+                seg.phases["self"] = seg.phases.get("self", 0) + spent
+                seg.since = now + spent
         return seg
 
     def fail(self, now: int) -> None:
@@ -263,25 +278,54 @@ class Ledger:
     def begin_phase(self, name: str, now: int) -> Token | None:
         """An explicit phase begins; `backward` and `optimizer` are evidence of training, as the hooks' are."""
         loop = self.loop
+        if name in TELLING and self._asked is None:
+            self._tell(name, now)
+        seg = loop.seg
+        if seg is None or self._asked is not None:
+            return None
+        phases = seg.phases
+        top = seg.top
+        phases[top] = phases.get(top, 0) + now - seg.since
+        seg.since = now
+        stack = seg.stack
+        stack.append(top)
+        seg.top = name
+        seg.marks += 1
+        depth = len(stack)
+        if depth == 1 and loop.regions is not None:
+            loop.regions.boundary(seg, "other", now)
+        return seg, depth, now
+
+    def _tell(self, name: str, now: int) -> None:
+        """What the name of an explicit phase says of the step."""
         if name == "forward":
             self._forward_said = True
-        elif name in ("backward", "optimizer") and self._asked is None:
-            loop.knows_backward = True
-            decided = loop.decide(now)
-            if decided is not None:
-                decided.source.trains = decided.work = True
-                decided.optimizer |= name == "optimizer"
-        token = self.enter(name, now)
-        if token is not None and loop.regions is not None and token[1] == 1:
-            loop.regions.boundary(token[0], "other", now)
-        return token
+            return
+        loop = self.loop
+        loop.knows_backward = True
+        seg = loop.seg if not loop.levels else loop.decide(now)
+        if seg is not None:
+            seg.source.trains = seg.work = True
+            if name == "optimizer":
+                seg.optimizer = True
 
     def end_phase(self, name: str, token: Token | None, now: int, site: str | None = None) -> None:
         """An explicit phase ends. Around one automatic mark of nearly the same extent its name wins."""
-        seg = self.leave(token, now)
-        if seg is None or token is None:
+        if token is None:
             return
-        depth, start = token[1], token[2]
+        owner, depth, start = token
+        seg: Segment | None = owner
+        stack = owner.stack
+        if owner is self.loop.seg and len(stack) == depth and owner.into is None:
+            phases = owner.phases
+            top = owner.top
+            phases[top] = phases.get(top, 0) + now - owner.since
+            owner.since = now
+            owner.top = stack.pop()
+        else:
+            seg = self.leave(token, now)
+        if seg is None:
+            return
         if seg.child is not None:
             _same_extent(seg, depth, name, start, now)
         if site is not None:
@@ -312,20 +356,15 @@ class Ledger:
         self.fail(now)
         self.loop.finish(now)
 
-    def _count_self(self, seg: Segment, now: int) -> None:
-        """What the turn to a new segment cost the loop is the publisher's own time; now and then, what a mark costs."""
+    def _measure(self, seg: Segment) -> None:
+        """What a mark costs here, by eight of them in a row on a scratch segment."""
         loop = self.loop
-        if loop.begun % SELF_EVERY == 1:
-            start = self._clock()
-            loop.seg = Segment(start, seg.source, 0)
-            for _ in range(8):
-                self.leave(self.enter("self", self._clock()), self._clock())
-            loop.seg = seg
-            loop.mark_ns = (self._clock() - start) // 8
-        spent = self._clock() - now
-        if spent > 0:
-            seg.phases["self"] = seg.phases.get("self", 0) + spent
-            seg.since = now + spent
+        start = self._clock()
+        loop.seg = Segment(start, seg.source, 0)
+        for _ in range(8):
+            self.leave(self.enter("self", self._clock()), self._clock())
+        loop.seg = seg
+        loop.mark_ns = (self._clock() - start) // 8
 
 
 def _note_child(seg: Segment, depth: int, name: str, start: int, end: int) -> None:

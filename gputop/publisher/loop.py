@@ -71,6 +71,29 @@ class Loop:
         self._note = note
         self._cpu_clock = cpu_clock
 
+    def follow(self, train: Segment, source: Source, asked: int) -> Segment | None:
+        """The next step, where it plainly follows on the one before: the way of nearly every batch. None: decide it."""
+        if self.levels or train.source is not source or not (train.work or source.declared) or not train.batches:
+            return None
+        self.begun += 1
+        if self.regions is not None:
+            self.regions.begin(train)
+        cpu = self.cpu_now
+        train.end = asked
+        train.cpu = cpu - train.cpu_from
+        phases = train.phases
+        if LOOSE in phases:
+            del phases[LOOSE]
+        own = min(train.marks * self.mark_ns, asked - train.start - sum(phases.values()))
+        if own > 0:
+            phases["self"] = phases.get("self", 0) + own
+        if train.stack:
+            train.stack = []
+            train.top = LOOSE
+        self._out(train)
+        seg = self.train = self.seg = Segment(asked, source, cpu)
+        return seg
+
     def open(self, source: Source, now: int, *, construct: bool = False) -> Segment:
         """A batch of `source` is asked for (or its iterator): the segment that the request belongs to."""
         levels, train = self.levels, self.train

@@ -41,14 +41,19 @@ class Source:
 class Segment:
     """What happened since a request for a batch. `phases` holds exclusive host time in ns; `extra` fields of a Step.
 
-    Time since `since` belongs to `top`; `stack` holds what it goes to when the open marks end.
+    Time since `since` belongs to `top`; `stack` holds what it goes to when the open marks end. What few steps have is a
+    class attribute until it is set, since a segment is made for every step.
     """
 
-    __slots__ = (
-        "arrived", "batches", "child", "cpu", "cpu_from", "end", "extra", "first", "into", "kind", "marks", "n",
-        "optimizer", "partial", "phases", "regions", "samples", "since", "sites", "source", "stack", "start", "top",
-        "work",
-    )  # fmt: skip
+    end = cpu = n = batches = marks = 0
+    first = work = optimizer = partial = False
+    samples: int | None = None
+    kind: str | None = None
+    extra: dict[str, Any] | None = None
+    sites: dict[tuple[str, str], list[int]] | None = None
+    regions: list[Any] | None = None
+    child: list[Any] | None = None
+    into: tuple[Segment, int] | None = None
 
     def __init__(self, start: int, source: Source, cpu_from: int) -> None:
         self.start = self.since = self.arrived = start
@@ -57,15 +62,6 @@ class Segment:
         self.top = LOOSE
         self.stack: list[str] = []
         self.phases: dict[str, int] = {}
-        self.end = self.cpu = self.n = self.batches = self.marks = 0
-        self.first = self.work = self.optimizer = self.partial = False
-        self.samples: int | None = None
-        self.kind: str | None = None
-        self.extra: dict[str, Any] | None = None
-        self.sites: dict[tuple[str, str], list[int]] | None = None
-        self.regions: list[Any] | None = None
-        self.child: list[Any] | None = None
-        self.into: tuple[Segment, int] | None = None
 
     def pass_time(self, now: int) -> None:
         """Time up to `now` belongs to the innermost open mark."""

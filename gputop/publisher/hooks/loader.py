@@ -38,7 +38,7 @@ def _subclasses(cls: type) -> list[type]:
 
 def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def __next__(self: Any) -> Any:  # noqa: N807
-        if get_ident() != publisher.thread or not publisher.active:
+        if get_ident() != publisher.thread:
             return original(self)
         ledger = publisher.ledger
         ready = None

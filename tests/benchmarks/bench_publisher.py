@@ -1,0 +1,248 @@
+"""What the publisher adds to a step: blocks with and without it, in turn, in one process.
+
+    python -m tests.benchmarks.bench_publisher            prints every figure
+    python -m tests.benchmarks.bench_publisher auto       one of: auto, explicit, rate, memory, import
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.bench
+
+STEPS = 400
+BLOCKS = 12
+
+
+def blocks(plain: Callable[[int], list[int]], watched: Callable[[int], list[int]]) -> dict[str, float]:
+    """Step times in us with and without, and the median over block pairs of what is added."""
+    plain(STEPS)
+    watched(STEPS)
+    added: list[float] = []
+    all_plain: list[int] = []
+    all_watched: list[int] = []
+    for _ in range(BLOCKS):
+        without = plain(STEPS)
+        with_it = watched(STEPS)
+        added.append((statistics.median(with_it) - statistics.median(without)) / 1000)
+        all_plain += without
+        all_watched += with_it
+    return {
+        "plain_us": round(statistics.median(all_plain) / 1000, 2),
+        "watched_us": round(statistics.median(all_watched) / 1000, 2),
+        "added_us": round(statistics.median(added), 2),
+        "added_p99_us": round((_p99(all_watched) - _p99(all_plain)) / 1000, 1),
+    }
+
+
+def _p99(times: list[int]) -> float:
+    return sorted(times)[int(len(times) * 0.99)]
+
+
+def bench_auto() -> dict[str, float]:
+    """Automatic hooks on a 16-wide two-layer MLP, batch 32, SGD, no workers, one thread."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    import gputop
+
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    data = TensorDataset(torch.randn(32 * STEPS, 16), torch.randn(32 * STEPS, 1))
+    loader = DataLoader(data, batch_size=32)
+
+    def loop(steps: int) -> list[int]:
+        times = []
+        last = time.perf_counter_ns()
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            now = time.perf_counter_ns()
+            times.append(now - last)
+            last = now
+        return times[20:]
+
+    def watched(steps: int) -> list[int]:
+        publisher = gputop.watch()
+        try:
+            return loop(steps)
+        finally:
+            publisher.stop()
+
+    return blocks(loop, watched)
+
+
+def bench_explicit() -> dict[str, float]:
+    """Explicit steps with five phases around nothing much."""
+    import gputop
+
+    work = list(range(40))
+
+    def plain(steps: int) -> list[int]:
+        times = []
+        last = time.perf_counter_ns()
+        for _ in range(steps * 5):
+            for _ in range(5):
+                sum(work)
+            now = time.perf_counter_ns()
+            times.append(now - last)
+            last = now
+        return times[20:]
+
+    def watched(steps: int) -> list[int]:
+        times = []
+        last = time.perf_counter_ns()
+        for _ in gputop.steps(range(steps * 5)):
+            with gputop.phase("h2d"):
+                sum(work)
+            with gputop.phase("forward"):
+                sum(work)
+            with gputop.phase("backward"):
+                sum(work)
+            with gputop.phase("optimizer"):
+                sum(work)
+            with gputop.phase("log"):
+                sum(work)
+            now = time.perf_counter_ns()
+            times.append(now - last)
+            last = now
+        return times[20:]
+
+    return blocks(plain, watched)
+
+
+def bench_rate(seconds: float = 60.0, rate: int = 20_000) -> dict[str, float]:
+    """Steps a second to an attached viewer in another process; none may be lost."""
+    viewer = subprocess.Popen(
+        [sys.executable, "-c", _VIEWER, str(seconds)], stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+    )
+    assert viewer.stdout is not None
+    assert viewer.stdout.readline() == "ready\n"
+    import gputop
+    from gputop.publisher import core
+
+    begun = time.perf_counter()
+    done = 0
+    for _ in gputop.steps(range(round(seconds * rate))):
+        done += 1
+        if done % 100 == 0:
+            while time.perf_counter() - begun < done / rate:
+                time.sleep(0.0005)
+    took = time.perf_counter() - begun
+    assert core.current is not None
+    dropped = core.current.ring.dropped
+    core.current.end_of_process()
+    got = json.loads(viewer.communicate()[0])
+    return {"sent": done, "per_s": round(done / took), "dropped": dropped, "received": got["steps"], "lost": got["lost"]}
+
+
+_VIEWER = """
+import json, sys, time
+from gputop.records import Step, Event
+from gputop.sources.subscriber import Subscriber
+subscriber = Subscriber(clock=time.time_ns)
+print("ready", flush=True)
+steps = 0
+over = False
+deadline = time.monotonic() + float(sys.argv[1]) * 3 + 30
+while not over and time.monotonic() < deadline:
+    subscriber.socket.poll(50)
+    for record in subscriber.receive() + subscriber.tick():
+        steps += isinstance(record, Step)
+        over |= isinstance(record, Event) and record.kind == "exit"
+print(json.dumps({"steps": steps, "lost": subscriber.lost()}))
+subscriber.close()
+"""
+
+
+def bench_memory(steps: int = 200_000) -> dict[str, float]:
+    """Resident memory that a long run without a viewer adds over the imports; and what threads there are."""
+    import msgspec
+    import zmq
+
+    import gputop
+    from gputop.publisher import core
+
+    zmq.Context().term()
+    msgspec.msgpack.encode({})
+    gc.collect()
+    before = _rss()
+    for _ in gputop.steps(range(steps)):
+        with gputop.phase("forward"):
+            pass
+        with gputop.phase("backward"):
+            pass
+    assert core.current is not None
+    assert core.current.sender is not None
+    threads = len(os.listdir("/proc/self/task"))
+    return {
+        "added_mb": round((_rss() - before) / 1e6, 2),
+        "threads": threads,
+        "held": len(core.current.ring.held),
+        "dropped": core.current.ring.dropped,
+    }
+
+
+def _rss() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def bench_import() -> dict[str, float]:
+    """`import gputop` in a fresh interpreter, ms over an empty one; the least of ten."""
+
+    def once(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return (time.perf_counter() - start) * 1000
+
+    empty = min(once("pass") for _ in range(10))
+    loaded = min(once("import gputop") for _ in range(10))
+    used = min(once("import gputop; gputop.watch; gputop.steps; gputop.phase") for _ in range(10))
+    return {"import_ms": round(loaded - empty, 1), "first_use_ms": round(used - empty, 1)}
+
+
+BENCHES: dict[str, Callable[[], dict[str, float]]] = {
+    "auto": bench_auto,
+    "explicit": bench_explicit,
+    "rate": bench_rate,
+    "memory": bench_memory,
+    "import": bench_import,
+}
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_bench(name: str) -> None:
+    """Runs one in a process of its own and prints it; counts gate, times do not."""
+    with tempfile.TemporaryDirectory(prefix="gputop") as folder:
+        out = subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.bench_publisher", name],
+            env={**os.environ, "GPUTOP_DIR": folder},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    print(out)
+    figures = json.loads(out.split(None, 1)[1])
+    assert figures.get("lost", 0) == 0
+    assert figures.get("dropped", 0) == 0
+    if name == "rate":
+        assert figures["received"] == figures["sent"]
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or BENCHES:
+        print(chosen, json.dumps(BENCHES[chosen]()), flush=True)
