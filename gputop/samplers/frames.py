@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from gputop.records import AnyRecord, Record, Undecodable, pack_many, unpack_many
+from gputop.records import AnyRecord, Record, pack_many, unpack_many
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 """A longer frame is no frame: 16 GPUs with all their processes need a tenth of it."""
 
 _LENGTH_BYTES = 4
-
-
-class Corrupt(ValueError):  # noqa: N818
-    """Bytes that are no frame. Nothing after them can be trusted, since the next length is unknown."""
 
 
 def frame(records: Iterable[Record]) -> bytes:
@@ -22,35 +19,46 @@ def frame(records: Iterable[Record]) -> bytes:
     return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload
 
 
+class Fed(NamedTuple):
+    """What a piece of the stream completed. `faults` counts records that could not be read; `corrupt` says why the
+    stream is of no use from here on: after bytes that are no frame the next length is unknown."""
+
+    records: list[AnyRecord]
+    frames: int
+    faults: int
+    corrupt: str | None
+
+
 class Decoder:
     """Puts frames together from whatever pieces a pipe gives."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> tuple[list[AnyRecord], int, list[Undecodable]]:
-        """The records of the frames completed by `data`, how many those frames are, and the records that could not be
-        read (types of a newer version are left out silently). Raises Corrupt."""
+    def feed(self, data: bytes) -> Fed:
+        """The frames completed by `data`. Records of a type that only a newer version knows are left out silently."""
         self._rest += data
         records: list[AnyRecord] = []
-        faults: list[Undecodable] = []
-        at = frames = 0
+        at = frames = faults = 0
+        corrupt = None
         while len(self._rest) - at >= _LENGTH_BYTES:
-            length = int.from_bytes(self._rest[at : at + _LENGTH_BYTES], "big")
-            if length > MAX_FRAME_BYTES or not length:
-                raise Corrupt(f"a frame of {length} bytes")
-            end = at + _LENGTH_BYTES + length
+            start = at + _LENGTH_BYTES
+            end = start + int.from_bytes(self._rest[at:start], "big")
+            if not 0 < end - start <= MAX_FRAME_BYTES:
+                corrupt = f"a frame of {end - start} bytes"
+                break
             if end > len(self._rest):
                 break
-            got, bad = unpack_many(bytes(self._rest[at + _LENGTH_BYTES : end]))
-            if not _is_array(self._rest[at + _LENGTH_BYTES]):
-                raise Corrupt("a frame that is no array of records")
+            if not _is_array(self._rest[start]):
+                corrupt = "a frame that is no array of records"
+                break
+            got, bad = unpack_many(bytes(self._rest[start:end]))
             records += got
-            faults += [fault for fault in bad if not fault.unknown]
+            faults += sum(not fault.unknown for fault in bad)
             frames += 1
             at = end
         del self._rest[:at]
-        return records, frames, faults
+        return Fed(records, frames, faults, corrupt)
 
 
 def _is_array(head: int) -> bool:

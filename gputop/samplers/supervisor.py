@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from gputop.records import AnyRecord, Sampler
-from gputop.samplers.frames import Corrupt, Decoder
+from gputop.samplers.frames import Decoder
 from gputop.samplers.protocol import S
 from gputop.samplers.spawn import Spawned, command
 
@@ -180,17 +180,16 @@ class Supervisor:
         if child is None or self._dying:
             return
         while data := child.read(READ_BYTES):
-            try:
-                records, frames, faults = self._decoder.feed(data)
-            except Corrupt as corrupt:
-                self.faults += 1
-                self._end(child, f"the sampler sent {corrupt}")
-                return
-            self.faults += len(faults)
-            self._records += records
-            self._learn_name(records)
-            if frames:
+            fed = self._decoder.feed(data)
+            self.faults += fed.faults
+            self._records += fed.records
+            self._learn_name(fed.records)
+            if fed.frames:
                 self._heard_ns, self._heard_once = self._clock(), True
+            if fed.corrupt:
+                self.faults += 1
+                self._end(child, f"the sampler sent {fed.corrupt}")
+                return
             if len(data) < READ_BYTES:
                 return
 
