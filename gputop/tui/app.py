@@ -24,6 +24,9 @@ from gputop.tui.screens import Overview, Page
 from gputop.tui.terminal import Terminal
 from gputop.view import View
 
+HISTORY_NS = 1_900_000_000
+"""Histories move at most this often (a tick may come a little early), also where columns are shorter than 2 s."""
+
 CALM_NS = 5_000_000_000
 """How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
 
@@ -101,7 +104,8 @@ class GputopApp(App[int]):
     def _look(self, view: View) -> None:
         self._fast = view
         differs = _differs(self._calm, view, self._run_id)
-        if differs or view.last_column != self._slow.last_column:
+        aged = not 0 <= view.now_ns - self._slow.now_ns < HISTORY_NS
+        if differs or (aged and view.last_column != self._slow.last_column):
             self._slow = view
         if differs or not 0 <= view.now_ns - self._calm.now_ns < CALM_NS:
             self._calm = view

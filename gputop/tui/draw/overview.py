@@ -17,14 +17,17 @@ from gputop.tui.lines import Block, Line, Span, fit, pieces
 LABEL = 15
 """Cells of the label and figure of a row."""
 
+NAME = 7
+"""Cells of the label alone: it stands still in a pane of its own, so that a new figure costs only its own bytes."""
+
 SMALLEST_WIDE = 60
 """Below this width, or `SMALLEST_HIGH` lines, only the verdict and the ledger are shown."""
 
 SMALLEST_HIGH = 12
 
 NAMES = (
-    "identity", "pace", "state", "strip", "verdict", "ledger", "grid", "figures", "history", "detail", "evidence",
-    "phases", "processes", "footer",
+    "identity", "pace", "state", "strip", "verdict", "ledger", "grid", "labels", "figures", "history", "detail",
+    "evidence", "phases", "processes", "footer",
 )  # fmt: skip
 """Every block there can be."""
 
@@ -133,37 +136,41 @@ def columns(width: int) -> tuple[int, int]:
 
 def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int, below: int) -> int:
     cells, detail = columns(width)
-    placed = arrange(all_rows(sight, cells, detail - 3), bottom - y, below)
+    placed = arrange(all_rows(sight, cells, detail - 3), bottom - y, below, tallest(width))
     high = sum(item.lines for item in placed)
     if high <= 0:
         return y
     run = chosen(sight.slow, sight.run_id)
-    figures, history, details = [], [], []
+    labels, figures, history, details = [], [], [], []
     for row, lines in ((item.row, item.lines) for item in placed):
-        head = [Span(f" {row.label:<5} ", "dim"), Span(row.number.rjust(LABEL - 8), row.number_style or "bold")]
-        figures.append(fit(head, LABEL))
-        figures += [fit([], LABEL)] * (lines - 1)
+        labels += [fit([Span(f" {row.label}", "dim")], NAME), *[fit([], NAME)] * (lines - 1)]
+        figures.append(fit([Span(row.number.rjust(LABEL - NAME - 1), row.number_style or "bold")], LABEL - NAME))
+        figures += [fit([], LABEL - NAME)] * (lines - 1)
         history += _history(row, sight, cells, lines, run.run.run_id if run else None)
         details.append(fit([Span("  "), Span(pieces(row.detail, detail - 3), row.detail_style)], detail))
         details += [fit([], detail)] * (lines - 1)
-    blocks["figures"] = Block(0, y, LABEL, high, tuple(figures))
+    blocks["labels"] = Block(0, y, NAME, high, tuple(labels))
+    blocks["figures"] = Block(NAME, y, LABEL - NAME, high, tuple(figures))
     blocks["history"] = Block(LABEL, y, cells, high, tuple(history))
     if detail:
         blocks["detail"] = Block(LABEL + cells, y, detail, high, tuple(details))
     return y + high
 
 
-TALLEST = 5
-"""Lines that one history takes at most: above that, height tells no more."""
+def tallest(width: int) -> int:
+    """Lines that one history takes at most. Each line costs its bytes at every move, so a usual terminal, often at the
+    other end of an ssh connection, gets fewer than a large one."""
+    return 5 if width >= 160 else 2
+
 
 _GAP = Row(label="", kind="gap")
 
 
-def arrange(rows: list[Row], room: int, below: int) -> list[Placed]:
+def arrange(rows: list[Row], room: int, below: int, most: int) -> list[Placed]:
     """The rows that fit in `room` lines, those of the lowest rank first.
 
     What then remains above the `below` lines wanted for something else goes to blank lines between groups, and what
-    still remains to taller histories.
+    still remains to histories of up to `most` lines.
     """
     kept = [rows[i] for i in sorted(sorted(range(len(rows)), key=lambda i: (rows[i].rank, i))[: max(0, room)])]
     spare = room - len(kept) - below
@@ -172,7 +179,7 @@ def arrange(rows: list[Row], room: int, below: int) -> list[Placed]:
     spare -= spaced
     high = [1] * len(kept)
     growing = [index for index, row in enumerate(kept) if row.grows]
-    for _ in range(TALLEST - 1):
+    for _ in range(most - 1):
         if growing and spare >= len(growing):
             spare -= len(growing)
             for index in growing:

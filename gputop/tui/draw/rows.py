@@ -194,7 +194,7 @@ def host_rows(fast: View, slow: View, run: RunView | None, slow_run: RunView | N
     style = "stale" if now.age_ns > STALE_NS else "" if now.host.cpu_pct is not None else "dim"
     detail = tuple(cpu_detail(was, slow_run.process if slow_run else None))
     return [Row(label="CPU", group=3, number=figures.pct(now.host.cpu_pct), number_style=style, history=was.cpu_history,
-                detail=detail, rank=2, grows=True)]  # fmt: skip
+                detail=detail, rank=2)]  # fmt: skip
 
 
 def cpu_detail(view: HostView, process: Process | None) -> list[str]:

@@ -71,13 +71,16 @@ def outlook(run: RunView, verdict: Verdict, now_ns: int) -> list[str]:
     if verdict.tentative:
         parts.append("tentative")
     if verdict.since_ns is not None:
-        parts.append(
-            f"held {figures.held((run.last_ns or now_ns if run.state in _OVER else now_ns) - verdict.since_ns)}"
-        )
+        lasted = (run.last_ns or now_ns if run.state in _OVER else now_ns) - verdict.since_ns
+        if lasted >= JUST_NOW_NS:
+            parts.append(f"held {figures.held(lasted)}")
     if verdict.clock and verdict.clock != "device":
         parts.append(f"{clean(verdict.clock, 20)} clock" if verdict.clock == "host" else clean(verdict.clock, 20))
     return parts
 
+
+JUST_NOW_NS = 5_000_000_000
+"""A verdict younger than this has not held yet."""
 
 _OVER = ("ended", "lost")
 
