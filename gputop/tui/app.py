@@ -30,6 +30,9 @@ HISTORY_NS = 1_900_000_000
 CALM_NS = 5_000_000_000
 """How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
 
+SLOW_HISTORY_NS, SLOW_CALM_NS = 9_900_000_000, 30_000_000_000
+"""The same on a slow link."""
+
 
 class GputopApp(App[int]):
     """The live screen over one picture. `clock` gives monotonic seconds; `snapshots` is where files are put."""
@@ -103,11 +106,12 @@ class GputopApp(App[int]):
 
     def _look(self, view: View) -> None:
         self._fast = view
+        history_ns, calm_ns = (SLOW_HISTORY_NS, SLOW_CALM_NS) if self.options.slow_link else (HISTORY_NS, CALM_NS)
         differs = _differs(self._calm, view, self._run_id)
-        aged = not 0 <= view.now_ns - self._slow.now_ns < HISTORY_NS
+        aged = not 0 <= view.now_ns - self._slow.now_ns < history_ns
         if differs or (aged and view.last_column != self._slow.last_column):
             self._slow = view
-        if differs or not 0 <= view.now_ns - self._calm.now_ns < CALM_NS:
+        if differs or not 0 <= view.now_ns - self._calm.now_ns < calm_ns:
             self._calm = view
 
     def show(self, *, at_once: bool = False) -> None:

@@ -61,8 +61,8 @@ class Overview(_Drawn):
 
     names = overview.NAMES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j,right,l", "app.select_run(1)", "next run", id="down_run", show=False),
-        Binding("up,k,left", "app.select_run(-1)", "previous run", id="up_run", show=False),
+        Binding("down,j", "app.select_run(1)", "next run", id="down_run", show=False),
+        Binding("up,k", "app.select_run(-1)", "previous run", id="up_run", show=False),
     ]
 
     def show(self, sight: Sight, note: str) -> None:

@@ -26,17 +26,22 @@ def test_the_verdict_can_be_read_off_the_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "move", "ticks", "budget"),
-    [("view", 1.0, 15, 1500), ("view", 0.25, 24, 4000), ("many_gpus", 1.0, 15, 3000)],
+    ("state", "move", "ticks", "budget", "word"),
+    [
+        ("view", 1.0, 15, 1500, "theme=auto"),
+        ("view", 0.25, 24, 4000, "theme=auto"),
+        ("many_gpus", 1.0, 15, 3000, "theme=auto"),
+        ("view", 5.0, 12, 400, "slow_link=1"),
+    ],
 )
-def test_bytes_a_second_at_120x40(state: str, move: float, ticks: int, budget: int) -> None:
+def test_bytes_a_second_at_120x40(state: str, move: float, ticks: int, budget: int, word: str) -> None:
     """The clock of the picture runs faster than the wall's, the bytes of a second stay those of a second."""
-    with Terminal(state, "refresh=0.1", f"move={move}", size=(120, 40)) as terminal:
+    with Terminal(state, "refresh=0.1", f"move={move}", word, size=(120, 40)) as terminal:
         terminal.wait_for(READY)
         terminal.read(0.5)
         wrote = len(terminal.read(ticks * 0.1))
     seconds = ticks * move
-    print(f"{state} at {1 / move:g} Hz: {wrote / seconds:.0f} bytes a second")
+    print(f"{state}, {word}, at {1 / move:g} Hz: {wrote / seconds:.0f} bytes a second")
     assert 0 < wrote / seconds < budget
 
 
@@ -111,6 +116,18 @@ def test_a_terminal_of_no_size_is_taken_for_80x24() -> None:
         terminal.read(0.5)
         terminal.size = (80, 24)
         assert "INPUT-WORKERS" in "\n".join(terminal.lines())
+
+
+def test_a_resized_terminal_is_drawn_anew() -> None:
+    with Terminal("view") as terminal:
+        terminal.wait_for(READY)
+        terminal.resize((120, 40))
+        terminal.wait_for(b"where a step goes")
+        terminal.resize((40, 8))
+        terminal.read(0.7)
+        shown = terminal.lines()
+    assert "INPUT-WORKERS" in shown[1]
+    assert shown[6].startswith(" mean")
 
 
 def test_a_key_is_answered_on_a_slow_line() -> None:

@@ -37,8 +37,7 @@ class Moving(views.Canned):
 def main(state: str, *words: str) -> int:
     given: dict[str, Any] = dict(word.split("=", 1) for word in words)
     picture = Moving(getattr(views, state)(), given)
-    for name in ("refresh",):
-        given[name] = float(given.get(name, 1.0))
+    given["refresh"] = float(given.get("refresh", 1.0))
     return run(picture, options_from(given))
 
 

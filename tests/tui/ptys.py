@@ -58,6 +58,11 @@ class Terminal:
             os.close(self.fd)
             self.fd = -1
 
+    def resize(self, size: tuple[int, int]) -> None:
+        """Makes the terminal another size, as dragging its window does; what was seen before is forgotten."""
+        self.size, self.seen = size, b""
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+
     def press(self, keys: bytes) -> None:
         os.write(self.fd, keys)
 
