@@ -54,9 +54,11 @@ class Publisher:
         self.script = ""
         self._start_ns = 0
         self.started = False
+        self.live = NO_THREAD
+        """The training thread, once this process is a run."""
         self.facts: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
-        self.ring = Ring(inbox=UNDECIDED_HELD)
+        self.ring = Ring(held=0, inbox=UNDECIDED_HELD)
         self.sender: Sender | None = None
         self.loaders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.unhashable: dict[int, int] = {}
@@ -83,8 +85,6 @@ class Publisher:
 
     def trains(self) -> bool:
         """A sign of training on this thread: True when its marks count. The first one makes the process a run."""
-        if get_ident() == self.thread and self.started:
-            return True
         if not self.active:
             return False
         if not self.started:
@@ -103,18 +103,20 @@ class Publisher:
     def begin_run(self) -> None:
         """From now on this process is a run: it gets a name and the thread that sends."""
         self.started = True
+        self.live = self.thread
         self.run_id = identity.new_run_id()
         self.script = identity.script()
         self._start_ns = time.time_ns()
         earlier = self.ring.inbox
         self.ring = Ring()
-        self._learn_device()
+        self.learn_device()
         self.ring.put(self.describe())
         for name, fact in self.facts.items():
             self.facts[name] = named = msgspec.structs.replace(fact, run_id=self.run_id)
             self.ring.put(named)
         self.ring.inbox.extend(earlier)
         self.sender = Sender(self)
+        self.ring.wake = self.sender.wake.set
         self.sender.thread.start()
 
     def say(self, record: Record, fact: str) -> None:
@@ -161,7 +163,7 @@ class Publisher:
 
     def _watch_no_more(self) -> None:
         self.active = False
-        self.thread = NO_THREAD
+        self.thread = self.live = NO_THREAD
 
     # Loaders
 
@@ -177,6 +179,8 @@ class Publisher:
 
     def new_pass(self, loader: Any, *, declared: bool = False) -> Source:
         """A pass over a loader begins."""
+        if self.started:
+            self.learn_device()
         number = self.loader_id(loader)
         epoch = self.passes.get(number, -1) + 1
         self.passes[number] = epoch
@@ -193,10 +197,8 @@ class Publisher:
 
     def _emit(self, seg: Segment) -> None:
         self.ring.put(seg)
-        if seg.first or seg.n < 4:
-            self._learn_device()
 
-    def _learn_device(self) -> None:
+    def learn_device(self) -> None:
         """What is known of the device by now; the GPU only once the script itself has initialised it."""
         try:
             if self.device is not None:

@@ -15,6 +15,9 @@ from gputop.publisher.segment import LOOSE, Segment, Source, note_site
 SELF_EVERY = 64
 """Steps between two measurements of what a mark costs."""
 
+CPU_FROM_NS = 2_000_000
+"""Steps shorter than this don't say their CPU time: asking the kernel for it costs microseconds."""
+
 SAME_EXTENT = 0.05
 """An explicit mark whose own time is below this share of its extent has the extent of the automatic mark inside it."""
 
@@ -58,10 +61,15 @@ class Ledger:
             return False
         self._asked = source, now, construct
         loop = self.loop
-        loop.cpu_now = self._cpu_clock()
         seg = loop.seg
-        if seg is not None:
-            seg.pass_time(now)
+        if seg is None:
+            loop.cpu_now = self._cpu_clock()
+        else:
+            phases = seg.phases
+            top = seg.top
+            phases[top] = phases.get(top, 0) + now - seg.since
+            seg.since = now
+            loop.cpu_now = self._cpu_clock() if now - seg.start > CPU_FROM_NS else None
         if loop.regions is not None:
             loop.regions.request(now)
         return True
@@ -197,35 +205,55 @@ class Ledger:
 
     def backward(self, now: int) -> Token | None:
         """A backward begins: what led to it since the batch came was forward work, so the step is training."""
+        loop = self.loop
+        seg = loop.seg
         if self._asked is not None:
             return None
-        seg = self.loop.decide(now)
+        if seg is not loop.train:
+            seg = loop.decide(now)
         if seg is None:
             return None
         seg.source.trains = seg.work = True
-        seg.pass_time(now)
-        loose = seg.phases.pop(LOOSE, 0)
+        phases = seg.phases
+        top = seg.top
+        phases[top] = phases.get(top, 0) + now - seg.since
+        seg.since = now
+        loose = phases.pop(LOOSE, 0)
         if loose and not self._forward_said:
-            seg.phases["forward"] = seg.phases.get("forward", 0) + loose
-        if self.loop.regions is not None:
-            self.loop.regions.boundary(seg, seg.top or "forward", now)
-        return self.enter("backward", now)
+            phases["forward"] = phases.get("forward", 0) + loose
+        if loop.regions is not None:
+            loop.regions.boundary(seg, top or "forward", now)
+        stack = seg.stack
+        stack.append(top)
+        seg.top = "backward"
+        seg.marks += 1
+        return seg, len(stack), now
 
     def optimizer(self, now: int, which: int | None = None) -> Token | None:
         """The step of an optimizer (`which`: its id) begins: evidence of training too, where no backward was seen."""
+        loop = self.loop
+        seg = loop.seg
         if self._asked is not None:
             return None
-        seg = self.loop.decide(now)
-        if which is not None and self._requests == 0:
+        if seg is not loop.train:
+            seg = loop.decide(now)
+        if self._requests == 0 and which is not None:
             self._without_loader(which)
         if seg is None:
             return None
         seg.source.trains = seg.work = seg.optimizer = True
-        seg.pass_time(now)
-        seg.phases.pop(LOOSE, None)
-        if self.loop.regions is not None:
-            self.loop.regions.boundary(seg, seg.top or "other", now)
-        return self.enter("optimizer", now)
+        phases = seg.phases
+        top = seg.top
+        phases[top] = phases.get(top, 0) + now - seg.since
+        seg.since = now
+        phases.pop(LOOSE, None)
+        if loop.regions is not None:
+            loop.regions.boundary(seg, top or "other", now)
+        stack = seg.stack
+        stack.append(top)
+        seg.top = "optimizer"
+        seg.marks += 1
+        return seg, len(stack), now
 
     def _without_loader(self, which: int) -> None:
         """A loop that asks no loader for its batches: a step ends with each step of the first optimizer seen."""
@@ -236,12 +264,23 @@ class Ledger:
 
     def done(self, token: Token | None, name: str, now: int) -> None:
         """The automatic mark `name` (backward or optimizer) has ended, or raised."""
-        seg = self.leave(token, now)
-        if seg is not None and token is not None:
-            if seg.stack:
-                _note_child(seg, len(seg.stack), name, token[2], now)
-            if self.loop.regions is not None:
-                self.loop.regions.boundary(seg, name, now)
+        if token is not None:
+            owner, depth, start = token
+            seg: Segment | None = owner
+            stack = owner.stack
+            if owner is self.loop.seg and len(stack) == depth and owner.into is None:
+                phases = owner.phases
+                top = owner.top
+                phases[top] = phases.get(top, 0) + now - owner.since
+                owner.since = now
+                owner.top = stack.pop()
+            else:
+                seg = self.leave(token, now)
+            if seg is not None:
+                if seg.stack:
+                    _note_child(seg, len(seg.stack), name, start, now)
+                if self.loop.regions is not None:
+                    self.loop.regions.boundary(seg, name, now)
         if self._turns and name == "optimizer":
             self._turns = False
             if self._bare is not None and self._requests == 0:

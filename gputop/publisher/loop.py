@@ -62,8 +62,8 @@ class Loop:
         """Whether a backward would be noticed; where not, steps don't say had_backward."""
         self.mark_ns = 0
         """What one mark costs the thread, as last measured."""
-        self.cpu_now = 0
-        """CPU time of the thread when the last request was made."""
+        self.cpu_now: int | None = None
+        """CPU time of the thread when the last request was made; None where it was not asked for."""
         self.begun = 0
         self.steps = 0
         self.others = 0
@@ -80,7 +80,8 @@ class Loop:
             self.regions.begin(train)
         cpu = self.cpu_now
         train.end = asked
-        train.cpu = cpu - train.cpu_from
+        if cpu is not None and train.cpu_from is not None:
+            train.cpu = cpu - train.cpu_from
         phases = train.phases
         if LOOSE in phases:
             del phases[LOOSE]
@@ -90,7 +91,12 @@ class Loop:
         if train.stack:
             train.stack = []
             train.top = LOOSE
-        self._out(train)
+        if self.regions is None and (train.work or not self.knows_backward):
+            train.n = self.steps
+            self.steps += 1
+            self._emit(train)
+        else:
+            self._out(train)
         seg = self.train = self.seg = Segment(asked, source, cpu)
         return seg
 
@@ -291,7 +297,8 @@ class Loop:
         if now > seg.since:
             seg.pass_time(now)
         seg.end = now
-        seg.cpu = max(0, (self._cpu_clock() if cpu is None else cpu) - seg.cpu_from)
+        if seg.cpu_from is not None and now - seg.start > 0:
+            seg.cpu = max(0, (self._cpu_clock() if cpu is None else cpu) - seg.cpu_from)
         phases = seg.phases
         phases.pop(LOOSE, None)
         own = min(seg.marks * self.mark_ns, now - seg.start - sum(phases.values()))

@@ -18,8 +18,8 @@ Entry = Segment | Record
 HELD = 3_500
 """Entries kept exactly. A step takes about 0.9 KB, so these take some 3 MB."""
 
-INBOX = 1_024 * 2
-"""Entries that may wait for the sending thread (2 MB): beyond it the newest is dropped and counted."""
+INBOX = 2_000
+"""Entries (2 MB) that may wait for the sending thread besides: beyond it the newest is dropped and counted."""
 
 FOLDS_NS = 120_000_000_000
 """How long the sums of older steps are kept."""
@@ -66,11 +66,17 @@ class Ring:
         self.events: deque[Event] = deque(maxlen=EVENTS)
         self._folds: dict[tuple[int, str | None], Folding] = {}
         self._held_limit = held
-        self._inbox_limit = inbox
+        self._limit = held + inbox
+        self._half = inbox // 2
+        self.wake: Callable[[], None] = _nobody
+        """Called when the inbox is half full."""
 
     def put(self, entry: Entry) -> None:
         """Append an entry; drop it when the sending thread has fallen far behind. For any thread."""
-        if len(self.inbox) >= self._inbox_limit:
+        waiting = len(self.inbox)
+        if waiting == self._half:
+            self.wake()
+        if waiting + len(self.held) >= self._limit:
             self.dropped += 1
         else:
             self.inbox.append(entry)
@@ -126,3 +132,7 @@ class Ring:
             )
             for folding in self._folds.values()
         ]
+
+
+def _nobody() -> None:
+    """No sending thread yet."""

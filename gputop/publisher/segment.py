@@ -45,7 +45,8 @@ class Segment:
     class attribute until it is set, since a segment is made for every step.
     """
 
-    end = cpu = n = batches = marks = 0
+    cpu: int | None = None
+    end = n = batches = marks = 0
     first = work = optimizer = partial = False
     samples: int | None = None
     kind: str | None = None
@@ -55,7 +56,7 @@ class Segment:
     child: list[Any] | None = None
     into: tuple[Segment, int] | None = None
 
-    def __init__(self, start: int, source: Source, cpu_from: int) -> None:
+    def __init__(self, start: int, source: Source, cpu_from: int | None) -> None:
         self.start = self.since = self.arrived = start
         self.source = source
         self.cpu_from = cpu_from

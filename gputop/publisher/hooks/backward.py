@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from threading import get_ident
 from time import monotonic_ns
 from typing import Any
 
@@ -23,7 +24,7 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 return original(*args, **kwargs)
             token = None
             try:
-                counts = publisher.trains()
+                counts = get_ident() == publisher.live or publisher.trains()
                 if counts:
                     inside[0] = True
                     token = publisher.ledger.backward(monotonic_ns())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from threading import get_ident
 from time import monotonic_ns, time_ns
 from typing import Any
 
@@ -20,20 +21,22 @@ def install(publisher: Publisher) -> Callable[[], None]:
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
-            if publisher.trains():
+            if get_ident() == publisher.live or publisher.trains():
+                if len(open_marks) > 8:  # steps that raised never came back for theirs
+                    open_marks.clear()
                 open_marks.append(publisher.ledger.optimizer(monotonic_ns(), id(optimizer)))
         except Exception as error:
             publisher.fault("optimizer", error)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
-            if not publisher.mine() or not open_marks:
+            if get_ident() != publisher.live or not open_marks:
                 return
             token = open_marks.pop()
-            open_marks.clear()
             publisher.ledger.done(token, "optimizer", monotonic_ns())
             if id(optimizer) not in known:
                 known.add(id(optimizer))
+                publisher.learn_device()
                 publisher.say(describe(publisher, optimizer, time_ns()), "model")
         except Exception as error:
             publisher.fault("optimizer", error)
