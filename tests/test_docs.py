@@ -123,7 +123,7 @@ def paths(answer: Any) -> Iterator[str]:
 
 
 def test_every_key_of_the_json_answers_is_told() -> None:
-    trace = [
+    trace: list[records.AnyRecord] = [
         records.Run(t=0, run_id="a", pid=1, host="box", device="cuda:0", gpu_uuid="GPU-1"),
         *(records.Step(t=k * 10**8, run_id="a", n=k, dur_ns=10**8, phases_ns={"data": 10**7}) for k in range(30)),
         *(records.Gpu(t=k * 10**9, host="box", gpu_uuid="GPU-1", util_pct=50.0) for k in range(3)),
