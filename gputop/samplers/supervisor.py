@@ -20,6 +20,9 @@ from gputop.samplers.spawn import Spawned, command
 SILENT_NS = 2 * S
 """A child sends a frame at least once a second; after twice that the call it is in is named."""
 
+START_NS = 10 * S
+"""Until its first call a child is only starting, which on a machine whose cores are all taken lasts seconds."""
+
 KILL_NS = 15 * S
 """Silence that ends a child; drivers have stalled for seconds under load and come back."""
 
@@ -167,6 +170,8 @@ class Supervisor:
             return
         now_in = child.call()
         call = now_in[0] if now_in else None
+        if not self._heard_once and call is None and quiet_ns < START_NS:
+            return
         initialising = not self._heard_once or (call or "").startswith("nvmlInit")
         if not self._dying and quiet_ns >= (KILL_INIT_NS if initialising else KILL_NS):
             self._call = call

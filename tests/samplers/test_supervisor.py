@@ -129,6 +129,11 @@ def test_while_the_driver_initialises_it_is_given_a_minute(stage: Stage) -> None
     assert stage.child.killed
 
 
+def test_a_child_that_is_still_starting_is_not_called_silent(stage: Stage) -> None:
+    assert stage.seconds(9) == []
+    assert [said.state for said in stage.seconds(1)] == ["silent"]
+
+
 def test_a_child_stuck_in_the_kernel_is_not_waited_for_and_gets_no_second_beside_it(stage: Stage) -> None:
     stage.speaks()
     stage.after(0)
