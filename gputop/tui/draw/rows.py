@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from gputop.records import Gpu, Process, clean
@@ -72,14 +74,19 @@ def step_rows(run: RunView, slow_run: RunView, slow: View, cells: int) -> list[R
     if loader is not None and loader.batch_size is not None:
         detail.append(f"batch {loader.batch_size}")
     lost = [f"{figures.count(slow_run.dropped)} steps not kept"] if slow_run.dropped else []
+    longest = [f"longest {figures.ms(was['max'])}"] if "max" in was else []
     gaps = [f"{slow_run.gaps} gaps"] if slow_run.gaps else []
     return [
         Row(label="p50", number=figures.ms(now.get("p50")), history=slow_run.step_history, top=top,
-            detail=(*detail, f"scale {figures.ms(top)}"), rank=1, grows=True, group=1),
+            detail=(*detail, *_scale(usual, top)), rank=1, grows=True, group=1),
         Row(label="p95", group=1, number=figures.ms(now.get("p95")), history=slow_run.step_max_history, top=worst_top,
             style="peak", rank=3,
-            detail=(f"longest {figures.ms(was.get('max'))}", *lost, *gaps, f"scale {figures.ms(worst_top)}")),
+            detail=(*longest, *lost, *gaps, *_scale(worst, worst_top))),
     ]  # fmt: skip
+
+
+def _scale(values: Sequence[float | None], top: float) -> list[str]:
+    return [f"scale {figures.ms(top)}"] if any(value is not None for value in values) else []
 
 
 def gpu_rows(sight: Sight, run: RunView | None, cells: int) -> list[Row]:

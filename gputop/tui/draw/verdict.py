@@ -67,7 +67,8 @@ def outlook(run: RunView, verdict: Verdict, now_ns: int) -> list[str]:
     parts = []
     if verdict.speedup_limit is not None and gains(verdict):
         parts.append(f"up to {verdict.speedup_limit:.{1 if verdict.speedup_limit >= 1.2 else 2}f}x faster")
-    parts.append(f"confidence {verdict.confidence * 100:.0f} %")
+    if verdict.confidence > 0:
+        parts.append(f"confidence {verdict.confidence * 100:.0f} %")
     if verdict.tentative:
         parts.append("tentative")
     if verdict.since_ns is not None:
@@ -88,6 +89,8 @@ _OVER = ("ended", "lost")
 def waiting(view: View, width: int, height: int) -> list[Line]:
     """With no run: what is awaited and the two ways to start one."""
     text = clean(view.waiting or "waiting for a training process", 300)
+    awaited, _, rest = text.partition(": ")
+    text = awaited if "gputop run" in rest else text  # the two ways follow, each in a line that can be copied
     lines = [_bar("tone.quiet", [Span(row, "bold" if index == 0 else "")], width)
              for index, row in enumerate(wrap(text, width - 3, max(1, height - 2)))]  # fmt: skip
     for lead, code in zip(("start it with   ", "or add a line   "), HOW_TO_START, strict=True):
