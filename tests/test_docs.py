@@ -13,9 +13,13 @@ import pytest
 
 from gputop import records
 from gputop.cli.commands import COMMANDS, cli
+from gputop.publisher import post, ring, sender
 from gputop.publisher.arm import HOOKS
 from gputop.report import summary
 from gputop.report.judged import judge_trace
+from gputop.samplers import frames
+from gputop.sources import subscriber, trace
+from gputop.wire import cards, framing, places
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -133,6 +137,34 @@ def test_every_key_of_the_json_answers_is_told() -> None:
     assert answer["runs"][0]["timeline"]
     keys = {*paths(answer), *(set(answer["gpus"][0]) - set(records.Gpu.__struct_fields__))}
     assert [key for key in sorted(keys) if f"`{key}`" not in text("json.md")] == []
+
+
+KIB, MIB, S = 1024, 1024 * 1024, 1_000_000_000
+
+LIMITS = {
+    f"records held exactly | {ring.HELD:,} ": "wire.md",
+    f"waiting for the sending thread | {ring.INBOX:,}": "wire.md",
+    f"one viewer | {post.SEND_HWM};": "wire.md",
+    f"at most {sender.LEAVE_S} s for the last words": "wire.md",
+    f"read | {subscriber.RECEIVE_HWM} from each": "wire.md",
+    f"filled | {subscriber.HELD_LIMIT:,} ": "wire.md",
+    f"within {subscriber.ANSWER_NS // S} s": "wire.md",
+    f"`limit` and at most {sender.MAX_BACKFILL},": "wire.md",
+    f"at most {framing.MAX_PAYLOAD_BYTES // KIB} KiB and {framing.MAX_STEPS} records": "wire.md",
+    f"a frame above {framing.MAX_FRAME_BYTES // MIB} MiB": "wire.md",
+    f"at most {frames.MAX_FRAME_BYTES // MIB} MiB": "wire.md",
+    f"in the last {cards.FOREIGN_STALE_S:.0f} s": "wire.md",
+    f"up to {cards.MAX_CARD_BYTES // KIB} KiB": "wire.md",
+    f"below {places.MAX_SOCKET_PATH} bytes": "wire.md",
+    f"a line above {trace.MAX_LINE_BYTES // MIB} MiB": "trace.md",
+    f"The version is {records.SCHEMA}.": "trace.md",
+}
+"""Figures as the pages word them, and where."""
+
+
+@pytest.mark.parametrize(("words", "name"), LIMITS.items())
+def test_limits_are_told_as_they_are(words: str, name: str) -> None:
+    assert words in " ".join(text(name).split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
