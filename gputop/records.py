@@ -308,6 +308,7 @@ class Process(Record, tag="process", frozen=True, kw_only=True):
     user: str | None = None
     cpu_pct: float | None = None
     main_thread_cpu_pct: float | None = None
+    main_thread_wait_pct: float | None = None
     threads: int | None = None
     rss_bytes: int | None = None
     state: str | None = None

@@ -49,8 +49,8 @@ def stat(path: str) -> Stat:
         raise ValueError(f"{path}: not a stat line")
     return Stat(
         pid=int(pid),
-        name=clean(name.decode("utf-8", "replace"), 64),
-        state=part[0].decode("ascii", "replace"),
+        name=_text(name),
+        state=chr(part[0][0]),
         ppid=int(part[1]),
         user_ticks=int(part[11]),
         system_ticks=int(part[12]),
@@ -58,6 +58,12 @@ def stat(path: str) -> Stat:
         start=int(part[19]),
         rss_bytes=int(part[21]) * PAGE_BYTES,
     )
+
+
+def _text(name: bytes) -> str:
+    """A name that is safe to show. Nearly all are plain ASCII, and thousands are read in one go."""
+    text = name.decode("utf-8", "replace")
+    return text if text.isascii() and text.isprintable() else clean(text, 64)
 
 
 def of(pid: int) -> Stat:
@@ -98,6 +104,14 @@ def io(pid: int) -> tuple[int, int]:
         name, _, value = line.partition(b":")
         figures[name] = int(value)
     return figures[b"read_bytes"], figures[b"rchar"]
+
+
+def wait_ns(path: str) -> int | None:
+    """How long a thread has stood ready without a core, from its schedstat; None where the kernel doesn't keep it."""
+    try:
+        return int(read(path).split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def children(pid: int) -> list[int]:

@@ -40,6 +40,7 @@ class Sample(NamedTuple):
     t: int
     stat: Stat
     main_ticks: int | None
+    main_wait_ns: int | None
     io: tuple[int, int] | None
 
 
@@ -49,6 +50,7 @@ class Rates(NamedTuple):
     cpu_pct: float | None = None
     system_pct: float | None = None
     main_pct: float | None = None
+    wait_pct: float | None = None
     read_bytes_s: float | None = None
     rchar_bytes_s: float | None = None
 
@@ -88,8 +90,9 @@ class Processes:
             if sample is None:
                 continue
             samples[pid] = sample
-            workers = [self._worker(worker, now_ns, samples) for worker in self._workers(sample.stat)]
-            rows.append(self._row(sample, run_id, [worker for worker in workers if worker is not None]))
+            named = self._targets.workers.get(pid, ())
+            workers = self._sampled(named, now_ns, samples) or self._sampled(self._found(sample.stat), now_ns, samples)
+            rows.append(self._row(sample, run_id, workers))
         self._before = samples
         return rows + heavy
 
@@ -107,9 +110,13 @@ class Processes:
         return Process(
             t=sample.t, host=self._host, pid=stat.pid, run_id=run_id, name=stat.name,
             cmdline=known.cmdline if self._targets.cmdline else None, user=known.user, cores_allowed=_allowed(stat.pid),
-            cpu_pct=rate.cpu_pct, main_thread_cpu_pct=rate.main_pct, threads=stat.threads, rss_bytes=stat.rss_bytes,
+            cpu_pct=rate.cpu_pct, main_thread_cpu_pct=rate.main_pct, main_thread_wait_pct=rate.wait_pct, threads=stat.threads, rss_bytes=stat.rss_bytes,
             state=stat.state, read_bytes_s=rate.read_bytes_s, rchar_bytes_s=rate.rchar_bytes_s, workers=workers,
         )  # fmt: skip
+
+    def _sampled(self, pids: Iterable[int], now_ns: int, samples: dict[int, Sample]) -> list[Worker]:
+        rows = [self._worker(pid, now_ns, samples) for pid in list(pids)[:MOST_WORKERS]]
+        return [row for row in rows if row is not None]
 
     def _worker(self, pid: int, now_ns: int, samples: dict[int, Sample]) -> Worker | None:
         sample = _take(pid, now_ns)
@@ -122,11 +129,8 @@ class Processes:
             read_bytes_s=rate.read_bytes_s, rss_bytes=stat.rss_bytes,
         )  # fmt: skip
 
-    def _workers(self, parent: Stat) -> list[int]:
-        """Those that the publisher has named, where one of them still lives; else the children that look like some."""
-        named = self._targets.workers.get(parent.pid)
-        if named:
-            return list(named)[:MOST_WORKERS]
+    def _found(self, parent: Stat) -> list[int]:
+        """The children that look like workers, where the publisher has named none that still lives."""
         found = []
         for child in self._children(parent.pid):
             known = self._identify(child)
@@ -136,7 +140,7 @@ class Processes:
                 found += [grandchild for grandchild in self._children(child) if self._is_worker(grandchild, parent)]
             elif self._is_worker(child, parent):
                 found.append(child)
-        return found[:MOST_WORKERS]
+        return found
 
     def _is_worker(self, pid: int, parent: Stat) -> bool:
         """Whether it runs the parent's own interpreter and is no service process."""
@@ -219,8 +223,9 @@ def _take(pid: int, now_ns: int, *, main: bool = False) -> Sample | None:
         stat = proc.of(pid)
     except (OSError, ValueError):
         return None
-    main_ticks = None
+    main_ticks = main_wait = None
     if main:
+        main_wait = proc.wait_ns(f"/proc/{pid}/task/{pid}/schedstat")
         try:
             thread = proc.stat(f"/proc/{pid}/task/{pid}/stat")
             main_ticks = thread.user_ticks + thread.system_ticks
@@ -230,7 +235,7 @@ def _take(pid: int, now_ns: int, *, main: bool = False) -> Sample | None:
         io = proc.io(pid)
     except (OSError, ValueError, KeyError):
         io = None
-    return Sample(now_ns, stat, main_ticks, io)
+    return Sample(now_ns, stat, main_ticks, main_wait, io)
 
 
 def rates(before: Sample, now: Sample) -> Rates:
@@ -247,10 +252,13 @@ def rates(before: Sample, now: Sample) -> Rates:
     main = None
     if now.main_ticks is not None and before.main_ticks is not None:
         main = pct(now.main_ticks - before.main_ticks)
+    wait = None
+    if now.main_wait_ns is not None and before.main_wait_ns is not None:
+        wait = round(100.0 * max(now.main_wait_ns - before.main_wait_ns, 0) / passed, 2)
     read = rchar = None
     if now.io and before.io:
         read, rchar = (round(max(a - b, 0) * S / passed, 1) for a, b in zip(now.io, before.io, strict=True))
-    return Rates(pct(user + system), pct(system), main, read, rchar)
+    return Rates(pct(user + system), pct(system), main, wait, read, rchar)
 
 
 def heaviest(

@@ -103,6 +103,13 @@ def test_workers_that_the_publisher_names_are_taken_as_they_are() -> None:
         assert [one.pid for one in only(followed, 1).workers or []] == [worker.pid]
 
 
+def test_workers_that_were_named_and_are_all_gone_are_looked_for_anew() -> None:
+    with running("-c", "input()") as worker:
+        followed = Processes("box")
+        followed.follow(Targets(pids={os.getpid(): "run"}, workers={os.getpid(): (proc_gone(),)}))
+        assert worker.pid in [one.pid for one in only(followed, 1).workers or []]
+
+
 def proc_gone() -> int:
     """The pid of a process that has just ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
@@ -146,14 +153,14 @@ def test_processes_may_vanish_between_any_two_reads(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_reused_pid_has_no_rates() -> None:
-    before = Sample(1 * S, stat(7, ticks=500), 500, (100, 100))
-    assert rates(before, Sample(2 * S, stat(7, ticks=510, start=2), 510, (200, 200))).cpu_pct is None
-    rate = rates(before, Sample(3 * S, stat(7, ticks=600), 550, (300, 500)))
+    before = Sample(1 * S, stat(7, ticks=500), 500, 10**9, (100, 100))
+    assert rates(before, Sample(2 * S, stat(7, ticks=510, start=2), 510, 10**9, (200, 200))).cpu_pct is None
+    rate = rates(before, Sample(3 * S, stat(7, ticks=600), 550, 15 * 10**8, (300, 500)))
     assert (rate.cpu_pct, rate.main_pct, rate.read_bytes_s, rate.rchar_bytes_s) == (50, 25, 100, 200)
 
 
 def test_counters_that_may_not_be_read_are_unknown() -> None:
-    rate = rates(Sample(1 * S, stat(7), None, None), Sample(2 * S, stat(7, ticks=10), None, None))
+    rate = rates(Sample(1 * S, stat(7), None, None, None), Sample(2 * S, stat(7, ticks=10), None, None, None))
     assert (rate.cpu_pct, rate.main_pct, rate.read_bytes_s) == (10, None, None)
 
 
