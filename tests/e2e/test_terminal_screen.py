@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 
@@ -116,6 +117,16 @@ def test_a_terminal_of_no_size_is_taken_for_80x24() -> None:
         terminal.read(0.5)
         terminal.size = (80, 24)
         assert "INPUT-WORKERS" in "\n".join(terminal.lines())
+
+
+def test_copying_goes_through_the_terminal_and_says_when_there_is_no_file() -> None:
+    with Terminal("view", env={"HOME": "/dev/null"}) as terminal:  # OSC 52, and a folder that cannot be made
+        terminal.wait_for(READY)
+        terminal.press(b"y")
+        terminal.wait_for(b"copied; not written")
+        copied = re.search(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)", terminal.seen)
+    assert copied is not None
+    assert "train.py on gpu-box-3: input-workers" in base64.b64decode(copied[1]).decode()
 
 
 def test_a_resized_terminal_is_drawn_anew() -> None:

@@ -32,7 +32,7 @@ class Terminal:
         drop = ("NO_COLOR", "COLORTERM", "COLUMNS", "LINES", "LC_ALL", "COLORFGBG", "TEXTUAL", "TMUX")
         around = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
         around |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}
-        around |= {"HOME": "/nonexistent"} | (env or {})
+        around |= {"HOME": "/dev/null"} | (env or {})
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             if nohup:

@@ -88,6 +88,30 @@ def test_the_state_of_a_run_is_said(state: str, word: str) -> None:
     assert word in text(views.view(runs=(views.run_view(state=state),)), 80, 24).splitlines()[0]
 
 
+def test_a_starting_run_shows_no_figure_that_is_not_there() -> None:
+    verdict = views.input_verdict(
+        cause="warmup", confidence=0.0, speedup_limit=None, since_ns=views.NOW, advice=[], evidence=[], notices=[]
+    )
+    run = views.run_view(
+        verdict=verdict, state="starting", steps_total=0, step_ms=None, steps_per_s=None, ledger=(), samples_per_s=None,
+        step_history=(), step_max_history=(), cause_history=(),
+    )  # fmt: skip
+    shown = text(views.view(runs=(run,), events=()))
+    for absent in ("confidence", "held", "scale", "longest", "steps/s", "faster"):
+        assert absent not in shown, absent
+    assert "no finished step yet" in shown
+    assert "step 0" in shown
+
+
+def test_what_is_awaited_is_not_said_twice() -> None:
+    waiting = "no training found yet: start one with gputop run -- python train.py"
+    assert text(views.view(runs=(), waiting=waiting)).count("gputop run") == 1
+
+
+def test_many_ranks_cost_no_more_than_what_is_shown() -> None:
+    assert "train.py rank 900/8" in text(views.many_runs(1024), 200, 60, run_id="r900")
+
+
 def test_warnings_are_said() -> None:
     assert "2 lines" in text(views.view(warnings=("2 lines could not be read",)))
 

@@ -237,11 +237,14 @@ MIN_EXTRA = 2
 
 
 def _processes(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> None:
-    """The trainer and its workers, where a large screen has room for at least a few of them."""
-    if bottom - y < 6 or not calm_of(sight).runs:
+    """The trainers and their workers, the chosen run's first, where a large screen has room for a few of them."""
+    view, room = calm_of(sight), bottom - y - 1
+    run = chosen(view, sight.run_id)
+    if room < 5 or run is None:
         return
     from gputop.tui.pages import processes
 
-    lines = processes.draw(structs.replace(sight, view=calm_of(sight)), width)[1:]
-    shown = tuple(lines[: bottom - y - 1])
+    runs = (run, *(other for other in view.runs if other is not run))[:room]
+    lines = processes.draw(structs.replace(sight, view=structs.replace(view, runs=runs)), width)[1:]
+    shown = tuple(lines[:room])
     blocks["processes"] = Block(0, y, width, len(shown), shown)
