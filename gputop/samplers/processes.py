@@ -110,7 +110,8 @@ class Processes:
         return Process(
             t=sample.t, host=self._host, pid=stat.pid, run_id=run_id, name=stat.name,
             cmdline=known.cmdline if self._targets.cmdline else None, user=known.user, cores_allowed=_allowed(stat.pid),
-            cpu_pct=rate.cpu_pct, main_thread_cpu_pct=rate.main_pct, main_thread_wait_pct=rate.wait_pct, threads=stat.threads, rss_bytes=stat.rss_bytes,
+            cpu_pct=rate.cpu_pct, main_thread_cpu_pct=rate.main_pct, main_thread_wait_pct=rate.wait_pct,
+            threads=stat.threads, rss_bytes=stat.rss_bytes,
             state=stat.state, read_bytes_s=rate.read_bytes_s, rchar_bytes_s=rate.rchar_bytes_s, workers=workers,
         )  # fmt: skip
 

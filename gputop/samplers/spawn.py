@@ -36,6 +36,7 @@ class Spawned:
     def __init__(self, line: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         """Starts it, in a session of its own. Raises OSError."""
         self.board = Board.create()
+        self._released = threading.Lock()
         try:
             self._process = subprocess.Popen(
                 [*line, "--board", str(self.board.fd)],
@@ -61,17 +62,15 @@ class Spawned:
     def read(self, size: int) -> bytes | None:
         """What the pipe has, b"" at its end, None when there is nothing now."""
         try:
-            return os.read(self.fd, size)
-        except (BlockingIOError, InterruptedError):
-            return None
-        except OSError:
+            return self._stdout.read(size)
+        except (OSError, ValueError):
             return b""
 
     def write(self, data: bytes) -> int:
         """How many of the bytes the child's input took: none when it is full or gone."""
         try:
-            return os.write(self._stdin.fileno(), data)
-        except OSError:
+            return self._stdin.write(data) or 0
+        except (OSError, ValueError):
             return 0
 
     def poll(self) -> int | None:
@@ -85,10 +84,20 @@ class Spawned:
 
     def call(self) -> tuple[str, int] | None:
         """The call that it is making and its age in ns."""
-        return self.board.read()
+        try:
+            return self.board.read()
+        except ValueError:
+            return None
 
     def release(self) -> None:
-        """Close the pipes and the board, and leave the reaping of a child that still runs to a thread of its own."""
+        """Close the pipes and the board, and leave the reaping of a child that still runs to a thread of its own.
+
+        May be called from another thread than the one that reads; only the first call does anything.
+        """
+        if self._released.acquire(blocking=False):
+            self._let_go()
+
+    def _let_go(self) -> None:
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):
                 pipe.close()

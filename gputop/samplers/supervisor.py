@@ -52,7 +52,7 @@ class Child(Protocol):
 
 
 class Supervisor:
-    """Keeps one sampler running. All calls return at once; all are made from one thread.
+    """Keeps one sampler running. All calls return at once; all are made from one thread, but `close`, from any.
 
     `kind` is "gpu" or "host"; `backend` None is the real one, "simulated:PATH" a simulated one. `offset_ns` is the
     reader's epoch minus CLOCK_MONOTONIC, which the child's records then share. `clock` is the trace's clock.
@@ -99,12 +99,14 @@ class Supervisor:
 
     def fileno(self) -> int:
         """The descriptor to poll, -1 while there is no child. It changes when the child does: ask before each poll."""
-        return self._child.fd if self._child is not None and not self._dying else -1
+        child = self._child
+        return child.fd if child is not None and not self._dying else -1
 
     @property
     def pid(self) -> int | None:
         """The child's pid, None while there is none."""
-        return self._child.pid if self._child is not None else None
+        child = self._child
+        return child.pid if child is not None else None
 
     def read(self) -> list[AnyRecord]:
         """The records that have come."""
@@ -130,7 +132,7 @@ class Supervisor:
                 self._launch(now_ns)
         elif (status := child.poll()) is not None:
             self._drain()
-            self._bury(now_ns, self._why or f"the sampler ended with status {status}")
+            self._bury(child, now_ns, self._why or f"the sampler ended with status {status}")
         else:
             self._listen(child, now_ns)
         notices, self._notices = self._notices, []
@@ -139,17 +141,21 @@ class Supervisor:
     def close(self) -> None:
         """End the child and forget it, at once: a hung one is killed and not waited for."""
         self._closed = True
-        if self._child is not None:
-            self._child.kill()
-            self._child.release()
-            self._child = None
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.release()
 
     def _launch(self, now_ns: int) -> None:
         try:
-            self._child = self._spawn()
+            child = self._spawn()
         except OSError as error:
             self._say(now_ns, "silent", why=f"the {self.kind} sampler can't be started: {error.strerror or error}")
             self._postpone(now_ns)
+            return
+        self._child = child
+        if self._closed:
+            self.close()
             return
         if self._failures:
             self.restarts += 1
@@ -204,20 +210,20 @@ class Supervisor:
                 self.backend = record.backend
 
     def _flush(self) -> None:
-        if self._child is None or self._dying:
+        child = self._child
+        if child is None or self._dying:
             return
         if not self._outbox and self._untold:
             self._outbox, self._untold = msgspec.json.encode(self._latest) + b"\n", False
         if self._outbox:
-            self._outbox = self._outbox[self._child.write(self._outbox) :]
+            self._outbox = self._outbox[child.write(self._outbox) :]
 
     def _end(self, child: Child, why: str) -> None:
         child.kill()
         self._dying, self._why = True, why
 
-    def _bury(self, now_ns: int, why: str) -> None:
-        assert self._child is not None
-        self._child.release()
+    def _bury(self, child: Child, now_ns: int, why: str) -> None:
+        child.release()
         self._child, self._dying, self._why = None, False, why
         self._postpone(now_ns)
         # Not "absent", which says that there is nothing to sample.
