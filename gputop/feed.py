@@ -6,7 +6,8 @@ import threading
 
 from gputop.sources import Source
 from gputop.view import View
-from gputop.watching import S, Watch
+from gputop.timeline import S
+from gputop.watching import Watch
 
 POLL_S = 0.1
 JUDGE_NS = S

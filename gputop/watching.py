@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 
 from gputop.diagnosis.evidence import gather
@@ -10,7 +9,7 @@ from gputop.diagnosis.verdict import Judge, judge_idle
 from gputop.records import AnyRecord, Gpu, Step, Verdict
 from gputop.tiers import percentile
 from gputop.timeline import GpuTrack, HostTrack, RunTrack, S, Timeline
-from gputop.view import GpuView, HostView, RunView, Segment, View
+from gputop.view import GpuView, HostView, RunView, Segment, Share, View
 from gputop.window import Window
 
 HISTORY_COLUMNS = 300
@@ -118,7 +117,7 @@ class Watch:
             step_ms=step_ms,
             steps_per_s=rate,
             samples_per_s=sample_rate,
-            ledger=gather(window).ledger,
+            ledger=tuple(Share(bucket.phase, bucket.pct, bucket.ms) for bucket in gather(window).ledger),
             loader=track.loaders.get(loader) if loader is not None else None,
             model=track.model,
             process=track.process[-1] if track.process else None,
@@ -208,7 +207,7 @@ def _causes(segments: tuple[Segment, ...], axis: tuple[int, int], column_ns: int
     return tuple(out)
 
 
-def _phase_history(track: RunTrack, axis: tuple[int, int]) -> Mapping[str, tuple[float | None, ...]]:
+def _phase_history(track: RunTrack, axis: tuple[int, int]) -> dict[str, tuple[float | None, ...]]:
     """Each phase's share of step time by column, in percent."""
     first, last = axis
     buckets = track.fine.buckets(first, last)
