@@ -73,9 +73,9 @@ class SimulatedLoader:
         now = self._clock.now()
         self.ready_batches = sum(t <= now for t in pending)
         ready = pending.popleft()
+        self.late_ready = sum(t <= now for t in pending) if ready > now else 0
         self._clock.wait_until(ready)
         now = self._clock.now()
-        self.late_ready = sum(t < ready for t in pending)
         self._spend(self._physics.scaled(self._physics.input.handover_ns))
         self._account_read(now)
 

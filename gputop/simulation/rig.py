@@ -30,7 +30,7 @@ class Rig:
         self.main_cpu = Activity()
         self.compute_cpu = Activity()
         self.disk_written = Activity()
-        self.temp_c = physics.gpu.ambient_c + 0.6 * physics.gpu.c_per_w * physics.gpu.power_limit_w
+        self.temp_c = physics.gpu.ambient_c + 0.5 * physics.gpu.c_per_w * physics.gpu.power_limit_w
         self.clock_mhz = physics.gpu.clock_max_mhz
         self.throttled_ns = 0
         self._random = Random(seed)

@@ -69,7 +69,7 @@ _ON_CPU = Physics(
 )
 _VALIDATION = Physics(episodes=Episodes(validate_every=20, validate_batches=60))
 _SAVING = Physics(episodes=Episodes(save_every=20, save_bytes=1_200_000_000))
-_PAGEABLE = Physics(input=Input(pin_memory=False, batch_bytes=420 << 20))
+_PAGEABLE = Physics(input=Input(pin_memory=False, batch_bytes=260 << 20))
 _RETRIES = Physics(model=Model(mem_bytes=round(79.2 * GIB)), host=Host(retry_every=1, retry_ns=40 * MS))
 _HOT = Physics(gpu=Gpu(ambient_c=46.0, c_per_w=0.098))
 
@@ -152,7 +152,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             name="h2d-pageable",
-            story="batches of 420 MB copied from pageable memory: the host waits for each copy, the GPU for the host",
+            story="batches of 260 MB copied from pageable memory: the host waits for each copy, the GPU for the host",
             cure="pin_memory=True",
             planted=_PAGEABLE,
             fixed=_change(_PAGEABLE, input={"pin_memory": True}),

@@ -1,0 +1,29 @@
+"""What is planted is what holds the run back, and the cure takes it away: by what-if, never by a label."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.simulation.scenarios import SCENARIOS
+from gputop.simulation.whatif import speed, truth
+
+
+def seconds(name: str) -> float:
+    return 3.0 if name == "small-model" else 10.0
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_planted_resource_is_the_one_whose_removal_helps_most(name: str) -> None:
+    assert truth(SCENARIOS[name].planted, seconds(name)) == name
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_cure_leaves_the_device_as_the_limit(name: str) -> None:
+    assert truth(SCENARIOS[name].fixed, seconds(name)) == "gpu-bound"
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "small-model"])
+def test_the_cure_is_faster(name: str) -> None:
+    scenario = SCENARIOS[name]
+    samples = [speed(p, 10.0) * p.input.batch for p in (scenario.planted, scenario.fixed)]
+    assert samples[1] > 1.15 * samples[0]
