@@ -21,7 +21,10 @@ from gputop.samplers.protocol import S, Targets
 WORKERS = """
 import multiprocessing as mp, sys, time
 def spin():
-    while True: pass
+    parent = mp.parent_process()
+    while parent.is_alive():
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end: pass
 def main():
     context = mp.get_context(sys.argv[1])
     workers = [context.Process(target=spin, daemon=True) for _ in range(2)]
