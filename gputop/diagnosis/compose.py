@@ -26,10 +26,23 @@ def compose(judgement: Judgement, *, held: Candidate | None = None, since_ns: in
         speedup_limit=named.speedup_limit,
         evidence=named.evidence,
         advice=named.advice,
-        runner_up=RunnerUp(cause=other.cause, share_pct=round(min(100.0, other.share_pct), 1)) if other else None,
+        runner_up=_runner_up(named, other) if other else None,
         since_ns=since_ns,
         clock=CLOCKS[facts.lost.source] if facts.lost else None,
         tentative=judgement.tentative or None,
         simulated=True if facts.device.simulated else None,
         notices=notices(judgement),
     )
+
+
+def _runner_up(named: Candidate, other: Candidate) -> RunnerUp:
+    """The second cause and what it explains: of the same lost time as far as it fits, of its own in full.
+
+    What is in order takes what the named cause leaves.
+    """
+    share = other.share_pct
+    if other.healthy and not named.healthy:
+        share = min(share, max(0.0, 100 - named.share_pct))
+    elif other.family == named.family and named.fit:
+        share *= min(1.0, other.fit / named.fit)
+    return RunnerUp(cause=other.cause, share_pct=round(min(100.0, share), 1))

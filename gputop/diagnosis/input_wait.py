@@ -8,6 +8,7 @@ import msgspec
 
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.loop import Shape, shape
+from gputop.diagnosis.wording import cost, time
 
 ENTER_PCT = 10.0
 """Percent of the step lost to waiting for data from which it is worth naming (published rules warn at 5 to 20)."""
@@ -19,7 +20,10 @@ HANDOVER_MS = 1.5
 """What taking a ready batch from worker processes costs at most, in ms (measured 1.0 to 1.4 with two workers)."""
 
 FREE_SHARE = 0.25
-"""Share of the usable cores that must be idle for more workers to find room."""
+"""Share of the usable cores that the run itself must leave for more workers to find room."""
+
+WAITING_SHARE = 0.7
+"""Share of the fetch that the training thread spends off the CPU from which fetching waits rather than computes."""
 
 BUSY_WORKER_PCT = 85.0
 """CPU of one worker (one core = 100) from which it computes all the time instead of waiting for something."""
@@ -31,10 +35,13 @@ IDLE_WORKER_PCT = 50.0
 class InputWait(msgspec.Struct, frozen=True, kw_only=True):
     """Time lost to waiting for data. `needed`: workers that would keep up; `workers` None: not known.
 
+    `room_share` is the share of the usable cores that this run itself leaves, whoever else may use them for the moment:
+    a scheduler gives a new worker its part. `waiting`: fetching a batch waits for something and needs no core.
     `batch_ms` is the worker time that one batch takes (with no workers: the fetch itself). `ready_share`: share of the
     waiting steps in which batches lay ready; `late_share`: in which later batches were ready and this one was not.
     """
 
+    on_gpu: bool
     lost_pct: float
     wait_ms: float
     step_ms: float
@@ -45,6 +52,8 @@ class InputWait(msgspec.Struct, frozen=True, kw_only=True):
     ready_share: float | None
     late_share: float | None
     free_share: float | None
+    room_share: float | None
+    waiting: bool | None
 
 
 def input_wait(facts: Facts) -> InputWait | None:
@@ -65,6 +74,7 @@ def input_wait(facts: Facts) -> InputWait | None:
     batch = None if workers is None else wait if workers == 0 else workers * loop.mean_ms
     left = loop.mean_ms - loop.ms("eval") - loop.ms("checkpoint") - wait
     return InputWait(
+        on_gpu=facts.device.on_gpu is not False,
         lost_pct=share,
         wait_ms=wait,
         step_ms=loop.mean_ms,
@@ -75,6 +85,8 @@ def input_wait(facts: Facts) -> InputWait | None:
         ready_share=_share_of_waits(facts, form, late=False),
         late_share=_share_of_waits(facts, form, late=True),
         free_share=free_share(facts),
+        room_share=room_share(facts, workers),
+        waiting=_waiting(facts, workers, wait),
     )
 
 
@@ -82,6 +94,39 @@ def free_share(facts: Facts) -> float | None:
     """Share of the cores that the run may use which nobody uses."""
     machine = facts.machine
     return machine.free_cores / machine.cores if machine.free_cores is not None and machine.cores else None
+
+
+def room_share(facts: Facts, workers: int | None) -> float | None:
+    """Share of the cores that the run may use which its own processes leave."""
+    machine = facts.machine
+    if not machine.cores:
+        return None
+    if workers == 0:
+        return (machine.cores - 1) / machine.cores
+    own = None if machine.own_pct is None else machine.own_pct / 100
+    if own is None:
+        if machine.cpu_pct is None or machine.cores_all is None:
+            return None
+        busy = machine.cores_all * machine.cpu_pct / 100
+        own = busy if workers is None else min(busy, workers + 1.0)
+    return max(0.0, machine.cores - own) / machine.cores
+
+
+def _waiting(facts: Facts, workers: int | None, wait_ms: float) -> bool | None:
+    """Whether fetching waits (for a disk, a network, a lock) rather than computes; None where nothing tells."""
+    machine, loop = facts.machine, facts.loop
+    if workers:
+        roomy = free_share(facts)
+        if machine.worker_pct is None or (roomy is not None and roomy < FREE_SHARE):
+            return None
+        return machine.worker_pct < IDLE_WORKER_PCT
+    if workers is None or loop is None:
+        return None
+    off = [step.dur_ns - step.host_cpu_ns for step in loop.steps if step.host_cpu_ns is not None]
+    if not off:
+        return None
+    queued = (machine.main_wait_pct or 0.0) / 100 * loop.mean_ms
+    return sum(off) / len(off) / 1e6 - loop.ms("sync") - queued >= WAITING_SHARE * wait_ms
 
 
 MOST_WORKERS = 999
@@ -112,10 +157,8 @@ def _share_of_waits(facts: Facts, form: Shape, *, late: bool) -> float | None:
 
 
 def waits(wait: InputWait) -> str:
-    """The wait in words: its part of the step, and its beat where it has one."""
-    from gputop.diagnosis.wording import of_step, pct, time
-
-    text = f"{of_step(wait.wait_ms, wait.step_ms)} per step ({pct(wait.lost_pct)}) waits for data"
+    """The wait in words: its part of the step, what it costs, and its beat where it has one."""
+    text = f"data wait takes {cost(wait.wait_ms, wait.step_ms, wait.lost_pct, on_gpu=wait.on_gpu)}"
     form = wait.shape
     if not form.steady and form.period and form.period > 1:
         text += f", {time(form.long_ms)} every {form.period} steps"

@@ -15,7 +15,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Means over the window. CPU figures of processes count one core as 100; `cpu_pct` counts all cores as 100.
 
     `cores` are those that the run may use: the least of its affinity mask, the cgroup's quota and the machine's cores.
-    `free_cores` are those of them that nobody used. `throttled_share`: how much of the time the cgroup was held back.
+    `free_cores` are those of them that nobody used.
+    `main_wait_pct`: wall time that the training thread was ready to run and had no core. `throttled_share`: how much of the time the cgroup was held back.
     """
 
     cores: float | None = None
@@ -36,6 +37,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     net_recv_bytes_s: float | None = None
     swap_in_bytes_s: float | None = None
     main_pct: float | None = None
+    main_wait_pct: float | None = None
     own_pct: float | None = None
     worker_pct: float | None = None
     workers: int | None = None
@@ -66,7 +68,7 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
         system_pct=mean(known([host.system_pct for host in hosts])),
         iowait_pct=mean(known([host.iowait_pct for host in hosts])),
         steal_pct=mean(known([host.steal_pct for host in hosts])),
-        others_cores=_others(cores_all, cpu_pct, own),
+        others_cores=_others(window, cores_all, cpu_pct, own),
         load_per_core=_load(hosts, cores_all),
         psi_cpu_pct=mean(known([host.psi_cpu_pct for host in hosts])),
         psi_io_pct=mean(known([host.psi_io_pct for host in hosts])),
@@ -77,6 +79,7 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
         net_recv_bytes_s=mean(known([host.net_recv_bytes_s for host in hosts])),
         swap_in_bytes_s=mean(known([host.swap_in_bytes_s for host in hosts])),
         main_pct=mean(known([process.main_thread_cpu_pct for process in processes])),
+        main_wait_pct=mean(known([process.main_thread_wait_pct for process in processes])),
         own_pct=own,
         worker_pct=worker_pct,
         workers=worker_count,
@@ -122,10 +125,14 @@ def _free(cores: float | None, cores_all: int | None, cpu_pct: float | None, own
     return min(free, cores)
 
 
-def _others(cores_all: int | None, cpu_pct: float | None, own: float | None) -> float | None:
-    if cores_all is None or cpu_pct is None or own is None:
+def _others(window: Window, cores_all: int | None, cpu_pct: float | None, own: float | None) -> float | None:
+    """Cores that other processes use: all that is used less the run's own, else what is known of the others."""
+    if cores_all is None or cpu_pct is None:
         return None
-    return max(0.0, cores_all * cpu_pct / 100 - own / 100)
+    if own is not None:
+        return max(0.0, cores_all * cpu_pct / 100 - own / 100)
+    seen = known([process.cpu_pct for process in window.others])
+    return min(sum(seen) / 100, cores_all * cpu_pct / 100) if seen else None
 
 
 def _load(hosts: tuple[Host, ...], cores_all: int | None) -> float | None:

@@ -20,13 +20,19 @@ WIN_CPU_PCT = 25.0
 MIN_CONFIDENCE = 0.4
 """Confidence below which the verdict is `unknown`."""
 
+MOST_SURE = 0.97
+"""No verdict is surer than this: what was not measured may always speak against it."""
+
+RIVAL_FIT = 0.6
+"""Fit over the winner's below which another cause of the same lost time is no rival: the signals contradict it."""
+
 FIRM_STEPS = 20
 """Steps from which their number no longer lowers the confidence."""
 
 FULL_SPAN_S = 100.0
 """Seconds of steps from which even a few slow ones are a fair sample: a window holds no more than two minutes."""
 
-CLOCK_TRUST = {"device": 1.0, "cpu": 1.0, "nvml": 0.85, "host": 0.7}
+CLOCK_TRUST = {"device": 1.0, "cpu": 1.0, "nvml": 0.85, "host": 0.75}
 """How far lost device time can be trusted by its source: device events; a CPU's own steps; the driver; host times."""
 
 EVALUATION_PCT = 20.0
@@ -61,6 +67,7 @@ def weigh(facts: Facts, p99_ms: float | None = None) -> Judgement:
     winner = _winner(facts, candidates)
     if winner is None:
         return _undecided(facts, candidates, 0.0)
+    candidates = [other for other in candidates if not _refuted(other, winner)]
     confidence = _confidence(facts, winner, candidates)
     if confidence < MIN_CONFIDENCE and not winner.state:
         return _undecided(facts, candidates, confidence)
@@ -111,6 +118,16 @@ def _winner(facts: Facts, candidates: list[Candidate]) -> Candidate | None:
     return next((candidate for candidate in candidates if candidate.healthy and candidate is not small), None)
 
 
+def _refuted(other: Candidate, winner: Candidate) -> bool:
+    """Whether a cause claims the same lost time as the winner, and the signals speak clearly less for it."""
+    same = other.family == winner.family == "input" and other.cause not in APART and winner.cause not in APART
+    return same and other is not winner and other.fit < RIVAL_FIT * winner.fit
+
+
+APART = ("input-restart",)
+"""Causes of the input family whose lost time is another one: that of epochs' first steps."""
+
+
 def _large(facts: Facts, candidate: Candidate) -> bool:
     if candidate.cause == "evaluation":
         return candidate.share_pct >= EVALUATION_PCT
@@ -121,19 +138,19 @@ def _large(facts: Facts, candidate: Candidate) -> bool:
 
 
 def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) -> float:
-    """Ledger coverage x agreement of signals x enough steps x distance from the best cause of another family.
+    """Ledger coverage x agreement of signals x trust in the clock x enough steps x distance from the runner-up.
 
-    Causes of one family explain the same lost time: which of them it is shows in the agreement of the signals.
+    A healthy candidate is no rival: it says what the limit would be without the winner.
     """
     loop, lost = facts.loop, facts.lost
     assert loop is not None
-    rivals = [other.score for other in candidates if other.family != winner.family and not other.healthy]
-    ratio = 0.0 if winner.healthy or not winner.score else min(1.0, max(rivals, default=0.0) / winner.score)
-    if winner.healthy and rivals and winner.cause != gpu_bound.ID:
-        ratio = min(1.0, max(rivals) / winner.score) if winner.score else 1.0
+    rivals = [other.score for other in candidates if other is not winner and not other.healthy]
+    ratio = min(1.0, max(rivals, default=0.0) / winner.score) if winner.score else 1.0
+    if winner.certain or winner.state:
+        ratio = 0.0
     steps = 1.0 if loop.span_s >= FULL_SPAN_S else min(1.0, loop.seen / FIRM_STEPS)
     trust = 1.0 if winner.family in ("episodic", "placement") or lost is None else CLOCK_TRUST[lost.source]
-    return coverage(facts) * winner.fit * trust * steps * (0.6 + 0.4 * (1 - ratio))
+    return min(MOST_SURE, coverage(facts) * winner.fit * trust * steps * (0.6 + 0.4 * (1 - ratio)))
 
 
 def coverage(facts: Facts) -> float:

@@ -23,6 +23,18 @@ def of_step(part_ms: float, step_ms: float) -> str:
     return f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{part} of {whole}"
 
 
+def cost(part_ms: float, step_ms: float, lost_pct: float, *, on_gpu: bool) -> str:
+    """A part of a step and what it costs, as in "104 of 184 ms per step (57 %)"; two figures where they differ."""
+    text, share = f"{of_step(part_ms, step_ms)} per step", 100 * part_ms / step_ms if step_ms else 0.0
+    if abs(share - lost_pct) <= SAME_PCT:
+        return f"{text} ({pct(share)})"
+    return f"{text} ({pct(share)}) and costs {pct(lost_pct)} of {'device time' if on_gpu else 'the step'}"
+
+
+SAME_PCT = 3.0
+"""Points by which a part of the step and its cost may differ to be said as one figure."""
+
+
 def pct(value: float) -> str:
     """A percentage, whole from 10 on."""
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"

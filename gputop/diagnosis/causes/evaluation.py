@@ -39,7 +39,7 @@ def examine(facts: Facts) -> Candidate | None:
         fit=case.fit,
         headline=f"validation takes {pct(share)} of the time: {_beat(form)}",
         evidence=case.evidence,
-        advice=_advice(form),
+        advice=_advice(form, on_gpu=bool(facts.device.on_gpu)),
         speedup_limit=speedup(share),
         beside=True,
     )
@@ -51,7 +51,7 @@ def _beat(form: Shape) -> str:
     return f"{time(form.long_ms)} each, seen {'once' if form.long_steps == 1 else f'{form.long_steps} times'}"
 
 
-def _advice(form: Shape) -> list[Advice]:
+def _advice(form: Shape, *, on_gpu: bool) -> list[Advice]:
     now = f"every {form.period} steps" if form.period and form.period > 1 else "this often"
     rarer = f"every {5 * form.period}" if form.period and form.period > 1 else "less often"
     return [
@@ -60,7 +60,8 @@ def _advice(form: Shape) -> list[Advice]:
             why=f"each pass stops the training for {time(form.long_ms)}",
         ),
         Advice(
-            do="evaluate without gradients, in larger batches, with metrics kept on the device",
+            do="evaluate without gradients, in larger batches"
+            + (", with metrics kept on the device" if on_gpu else ""),
             why="a validation pass needs no activations and can use twice the batch",
             code="with torch.inference_mode():\n    ...",
         ),

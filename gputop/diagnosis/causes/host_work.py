@@ -6,7 +6,7 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.loop import Shape, shape
 from gputop.diagnosis.phases import HOST, role
-from gputop.diagnosis.wording import of_step, pct, time
+from gputop.diagnosis.wording import cost, pct, time
 from gputop.records import Advice
 
 ID = "host-work"
@@ -55,7 +55,7 @@ def examine(facts: Facts) -> Candidate | None:
         fit=case.fit,
         headline=_headline(facts, share, phase, site, form),
         evidence=case.evidence,
-        advice=_advice(phase, site, form),
+        advice=_advice(facts, phase, site, form),
         speedup_limit=speedup(share),
         estimated=HOST in lost.upper,
     )
@@ -85,28 +85,35 @@ def _headline(facts: Facts, share: float, phase: str, site: str | None, form: Sh
         what = "work in the loop"
     idle = " with the device idle" if facts.device.on_gpu and share else ""
     at = f", most often found at {site}" if site else ""
+    took = cost(loop.ms(HOST), loop.mean_ms, share, on_gpu=facts.device.on_gpu is not False)
     if not form.steady and form.period and form.period > 1:
         return f"{what} takes {time(form.long_ms)} every {form.period} steps ({pct(share)} of the time){idle}{at}"
-    return f"{what} takes {of_step(loop.ms(HOST), loop.mean_ms)} per step ({pct(share)} lost){idle}{at}"
+    return f"{what} takes {took}{idle}{at}"
 
 
-def _advice(phase: str, site: str | None, form: Shape) -> list[Advice]:
+def _advice(facts: Facts, phase: str, site: str | None, form: Shape) -> list[Advice]:
     place = site or (f"the code in phase {phase!r}" if phase != "other" else "the code after the optimizer's step")
     rare = form.period is not None and form.period > 1 and not form.steady
     first = Advice(
         do=f"do {place} less often, or in another thread or process",
-        why="the device gets no work while the training thread is busy with it",
+        why="the device gets no work while the training thread is busy with it"
+        if facts.device.on_gpu
+        else "no step goes on while the training thread is busy with it",
         code=None if rare else "if step % 50 == 0:\n    log(metrics)",
     )
-    second = Advice(
-        do="keep metrics as tensors on the device and read them only when they are logged",
-        why="the loop then runs ahead of the device and its own work costs nothing",
-    )
+    later = [
+        Advice(
+            do="keep metrics as tensors on the device and read them only when they are logged",
+            why="the loop then runs ahead of the device and its own work costs nothing",
+        )
+    ]
+    if not facts.device.on_gpu:
+        later = []
     if phase == "other" and site is None:
         mark = Advice(
             do="mark its parts to see which",
             why="gputop knows how long it takes, not yet what it is",
             code='with gputop.phase("metrics"):\n    ...',
         )
-        return [first, mark, second]
-    return [first, second]
+        return [first, mark, *later]
+    return [first, *later]

@@ -21,18 +21,22 @@ OVERTHREADED_PCT = 130.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait for data comes from work that no free core is left for."""
     wait = input_wait(facts)
-    if wait is None:
+    if wait is None or wait.waiting:
         return None
     machine = facts.machine
+    room = wait.room_share
+    if room is None and machine.worker_pct is None:
+        return None
+    if room is not None and room >= 2 * FREE_SHARE:
+        return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
-    if wait.free_share is None:
+    if room is None:
         case.missing(2.0)
     else:
-        case.at_most("usable cores that are free", 100 * wait.free_share, 100 * FREE_SHARE, "%", "host", 2.0)
+        case.at_most("usable cores that this run leaves", 100 * room, 100 * FREE_SHARE, "%", "host", 2.0)
     if wait.workers == 0:
-        lone = machine.cores is not None and machine.cores <= 1
-        case.weigh("loader workers", 0.0, lone, "workers", "loader", 1.0, 1.0)
+        case.at_most("cores that the run may use", machine.cores, 1.0, "cores", "run", 2.0)
     elif machine.worker_pct is None:
         case.missing(1.0)
     else:
@@ -61,9 +65,9 @@ def _headline(facts: Facts, text: str) -> str:
     machine = facts.machine
     at = f"workers at {machine.worker_pct:.0f} % CPU each" if machine.worker_pct is not None else "loading the data"
     cores = f"all {count(machine.cores, 'core')}" if machine.cores else "all cores"
-    if machine.free_cores is None:
-        return f"{text}; {at}, whether cores are free is not known"
-    return f"{text}: {at}, {cores} taken ({count(machine.free_cores, 'core')} free)"
+    if machine.own_pct is None:
+        return f"{text}: {at}, on {count(machine.cores, 'core')}" if machine.cores else f"{text}; {at}"
+    return f"{text}: {at}, {cores} taken ({count(machine.own_pct / 100, 'core')} by this run)"
 
 
 def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
@@ -72,13 +76,16 @@ def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
     )
     return [
         Advice(
-            do="do less CPU work per sample: decode once and cache, decode to the size needed, augment on the GPU",
-            why=f"{cost} and no core is free, so more workers would only take turns",
+            do="do less CPU work per sample: decode once and cache, decode to the size needed"
+            + (", augment on the GPU" if facts.device.on_gpu else ""),
+            why=f"{cost} and no core is left, so more workers would only take turns",
             code="images = images.to(device, non_blocking=True)\n"
-            "images = gpu_augment(images)  # e.g. torchvision.transforms.v2 on a device batch",
+            "images = gpu_augment(images)  # e.g. torchvision.transforms.v2 on a device batch"
+            if facts.device.on_gpu
+            else None,
         ),
         Advice(
-            do="or run where more cores come with the GPU",
-            why="the input scales with cores, the model does not need them",
+            do="or run it where there are more cores",
+            why="the input scales with cores",
         ),
     ]

@@ -32,18 +32,21 @@ def examine(facts: Facts) -> Candidate | None:
     if wait is None:
         return None
     case = Case(facts)
-    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps", 1.5)
     _weigh_workers(case, wait)
-    free = None if wait.free_share is None else 100 * wait.free_share
-    if free is None:
-        case.missing(2.0)
-    case.at_least("usable cores that are free", free, 100 * FREE_SHARE, "%", "host", 2.0)
     machine = facts.machine
+    if wait.waiting:
+        case.weigh("fetching waits rather than computes", "yes", True, None, "process", 2.0)
+    elif wait.room_share is None:
+        case.missing(1.0)
+    else:
+        room = 100 * wait.room_share
+        case.at_least("usable cores that this run leaves", room, 100 * FREE_SHARE, "%", "host", 2.0)
     if wait.workers:
         busy = machine.worker_pct
         if busy is not None and busy >= BUSY_WORKER_PCT:
             case.at_least("CPU of each worker", busy, BUSY_WORKER_PCT, "%", "process", 0.5)
-        if machine.cores:
+        if machine.cores and not wait.waiting:
             case.at_most("workers", float(wait.workers), machine.cores - 1, "workers", "loader")
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
     case.at_most("disk busy", machine.disk_busy_pct, QUIET_DISK_PCT, "%", "host", 0.75)
@@ -66,7 +69,7 @@ def examine(facts: Facts) -> Candidate | None:
 
 def _weigh_workers(case: Case, wait: InputWait) -> None:
     if wait.workers is None:
-        case.missing(2.0)
+        case.missing(1.5)
     elif wait.workers == 0:
         case.weigh("loader workers", 0.0, True, "workers", "loader", 2.0, 1.0)
     elif wait.needed is not None:
@@ -75,17 +78,16 @@ def _weigh_workers(case: Case, wait: InputWait) -> None:
 
 def _floor(facts: Facts, wait: InputWait) -> float:
     """Percent of the step below which workers can't bring it: what all usable cores together can fetch."""
-    room = facts.machine.free_cores
-    if room is None or wait.batch_ms is None or wait.workers is None:
+    machine = facts.machine
+    if wait.room_share is None or wait.batch_ms is None or wait.workers is None or wait.waiting or not machine.cores:
         return 0.0
-    most = max(1.0, wait.workers + room)
+    most = max(1.0, wait.workers + wait.room_share * machine.cores)
     return 100 * wait.batch_ms / most / wait.step_ms
 
 
 def _headline(facts: Facts, wait: InputWait) -> str:
     text = waits(wait)
-    free = facts.machine.free_cores
-    room = f" while {count(free, 'core')} of {facts.machine.cores:.0f} are free" if _roomy(wait) and free else ""
+    room = _room(facts, wait)
     if wait.workers is None:
         return f"{text}; the loader's workers are not known to gputop{room}"
     if wait.workers == 0:
@@ -95,8 +97,15 @@ def _headline(facts: Facts, wait: InputWait) -> str:
     return f"{text}: {count(wait.workers, 'worker')}{at} can't keep up{room}"
 
 
-def _roomy(wait: InputWait) -> bool:
-    return wait.free_share is not None and wait.free_share >= FREE_SHARE
+def _room(facts: Facts, wait: InputWait) -> str:
+    """What is to be said of the cores: how many are free, or that others have them for the moment."""
+    machine = facts.machine
+    if machine.free_cores is None or wait.free_share is None or machine.cores is None:
+        return ""
+    if wait.free_share >= FREE_SHARE and machine.free_cores >= 0.5:
+        return f" while {count(machine.free_cores, 'core')} of {machine.cores:.0f} are free"
+    taken = machine.others_cores
+    return f"; other processes have {count(taken, 'core')} for the moment" if taken and taken >= 0.5 else ""
 
 
 def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
@@ -111,9 +120,9 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
         ]
     needed = wait.needed
     cores = facts.machine.cores
-    most = None if facts.machine.free_cores is None else now + max(1, int(facts.machine.free_cores))
-    if most is None and cores is not None:
-        most = max(now + 1, int(cores))
+    most = None
+    if cores is not None and not wait.waiting:
+        most = now + max(1, int(cores * (wait.room_share if wait.room_share is not None else 1.0)))
     target = needed if needed is not None and (most is None or needed <= most) else most
     target = max(now + 1, target if target is not None else now + 1)
     why = f"a batch takes {time(wait.batch_ms)} of one worker; a step without the wait takes " + time(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.launching import launching
-from gputop.diagnosis.wording import count, of_step, pct
+from gputop.diagnosis.wording import cost, count
 from gputop.records import Advice
 
 ID = "optimizer"
@@ -53,8 +53,8 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=share,
         fit=case.fit,
-        headline=f"the optimizer's update{many} is bound by dispatch: {of_step(host, loop.mean_ms)} on the host, "
-        f"{pct(share)} of the step lost",
+        headline=f"the optimizer's update{many} is bound by dispatch: on the host it takes "
+        f"{cost(host, loop.mean_ms, share, on_gpu=True)}",
         evidence=case.evidence,
         advice=_advice(facts),
         speedup_limit=speedup(share),
