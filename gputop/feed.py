@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from gputop.sources import Source
-from gputop.view import View
 from gputop.timeline import S
+from gputop.view import View
 from gputop.watching import Watch
 
 POLL_S = 0.1

@@ -372,11 +372,10 @@ class Timeline:
         )
 
     def gpus_present(self) -> int | None:
-        """How many GPUs the machine has: 0 only when a sampler said so, None while none has said."""
+        """How many GPUs the machine has: 0 only when a sampler counted none, None where nobody can tell."""
         if self.gpus:
             return len(self.gpus)
-        gpu_sampler = next((one for name, one in self.samplers.items() if name not in ("host", "process")), None)
-        return 0 if gpu_sampler is not None and gpu_sampler.state == "absent" else None
+        return next((one.devices for one in self.samplers.values() if one.devices is not None), None)
 
     def match(self, run: Run) -> tuple[str | None, str | None]:
         """The uuid of the run's GPU among those sampled, and by what it was matched; (None, None) when none was."""

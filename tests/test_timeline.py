@@ -153,8 +153,10 @@ class TestMatch:
 
     def test_no_gpu_is_known_only_when_a_sampler_says_so(self) -> None:
         assert filled().gpus_present() is None
-        assert filled(Sampler(t=0, host="h", backend="nvml", state="absent", why="no driver")).gpus_present() == 0
-        assert filled(Sampler(t=0, host="h", backend="host", state="absent")).gpus_present() is None
+        absent = Sampler(t=0, host="h", backend="nvml", state="absent", devices=0, why="no driver")
+        assert filled(absent).gpus_present() == 0
+        barred = Sampler(t=0, host="h", backend="nvml", state="absent", why="not allowed to talk to the driver")
+        assert filled(barred).gpus_present() is None
         assert filled(gpu()).gpus_present() == 1
 
 

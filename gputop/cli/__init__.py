@@ -27,7 +27,7 @@ def run(args: list[str]) -> int:
     from gputop.cli.commands import cli
     from gputop.cli.errors import Failure
 
-    debug = "--debug" in args[: args.index("--")] if "--" in args else "--debug" in args
+    debug = "--debug" in args and args.index("--debug") < (args.index("run") if "run" in args else len(args))
     try:
         code = cli.main(args, prog_name="gputop", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -59,7 +59,6 @@ class Commands(click.Group):
     epilog="Without a command: the live view of this machine. Documentation: the docs folder of the project.",
 )
 @click.version_option(__version__, prog_name="gputop")
-@click.option("--debug", is_flag=True, help="Show where an error comes from.", expose_value=False)
 @screen_options
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> int | None:

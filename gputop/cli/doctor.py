@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from gputop.cli.options import debug_option
 from gputop.records import clean
 from gputop.samplers.doctor import Check, checks
 from gputop.wire import cards, places
@@ -20,6 +21,7 @@ MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "info": "    "}
 
 
 @click.command()
+@debug_option
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def command(as_json: bool) -> int:
     """Check what works here and what doesn't; each finding comes with its mend.

@@ -11,6 +11,7 @@ import click
 
 from gputop.cli.errors import Failure
 from gputop.cli.live import open_live
+from gputop.cli.options import debug_option
 from gputop.cli.show import firm
 from gputop.feed import Feed
 from gputop.report import summary, text
@@ -21,6 +22,7 @@ SETTLE_S = 2.2
 
 
 @click.command()
+@debug_option
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="Look no longer.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.option("--fail-on", multiple=True, metavar="CAUSE", help="Exit with 1 if this is the verdict of any run.")

@@ -17,8 +17,13 @@ SCREEN = (
     click.option("--theme", type=click.Choice(["auto", "dark", "light", "contrast", "ansi"]), help="Colours. [auto]"),
     click.option("--slow-link", is_flag=True, help="Draw less often, for slow connections."),
     click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal."),
+    click.option("--debug", is_flag=True, help="Show where an error comes from."),
     click.option("--no-cmdline", is_flag=True, help="Don't show command lines and users of processes."),
 )
+
+
+debug_option = click.option("--debug", is_flag=True, help="Show where an error comes from.", expose_value=False)
+"""For commands without a screen; the entry point reads it from the command line itself."""
 
 
 def screen_options(function: F) -> F:

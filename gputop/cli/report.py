@@ -10,9 +10,11 @@ import click
 
 from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
+from gputop.cli.options import debug_option
 
 
 @click.command()
+@debug_option
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.option("--no-cmdline", is_flag=True, help="Leave out command lines and users.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from gputop.records import clean
 from gputop.report.text import gpu_line, run_title, verdict_line
 from gputop.view import View
 
@@ -33,7 +34,7 @@ class PlainStream:
             self._states[run.run.run_id] = run.state
         if not view.runs and view.waiting and "waiting" not in self._said:
             self._said.add("waiting")
-            yield f"{when} {view.waiting}"
+            yield f"{when} {clean(view.waiting, 300)}"
         for gpu in view.gpus:
             if gpu.gpu.gpu_uuid not in self._said:
                 self._said.add(gpu.gpu.gpu_uuid)
@@ -42,8 +43,10 @@ class PlainStream:
             text = f"{sampler.backend} {sampler.state}"
             if sampler.state != "ok" and text not in self._said:
                 self._said.add(text)
-                yield f"{when} {sampler.backend}: {sampler.state}" + (f": {sampler.why}" if sampler.why else "")
+                yield f"{when} {sampler.backend}: {sampler.state}" + (
+                    f": {clean(sampler.why, 300)}" if sampler.why else ""
+                )
         for warning in view.warnings:
             if warning not in self._said:
                 self._said.add(warning)
-                yield f"{when} note: {warning}"
+                yield f"{when} note: {clean(warning, 300)}"

@@ -44,9 +44,9 @@ def gain_words(verdict: Verdict) -> list[str]:
     words = []
     if verdict.speedup_limit is not None and verdict.speedup_limit >= 1.05:
         words.append(f"up to {verdict.speedup_limit:.1f}x faster")
-    if verdict.cause not in ("unknown", "idle"):
+    if verdict.cause not in ("unknown", "idle", "warmup"):
         words.append(f"confidence {100 * verdict.confidence:.0f} %")
-    if verdict.tentative:
+    if verdict.tentative and verdict.cause != "warmup":
         words.append("tentative")
     return words
 

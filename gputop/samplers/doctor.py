@@ -176,7 +176,7 @@ def stack_sampling() -> list[Check]:
     """py-spy and the right to use it, for processes that have no publisher."""
     where = shutil.which("py-spy")
     if where is None and importlib.util.find_spec("py_spy") is None:
-        return [Check("stack sampling", "info", "py-spy is not installed: no `gputop attach`",
+        return [Check("stack sampling", "info", "py-spy is not installed: stacks of other processes can't be sampled",
                       "pip install 'gputop-live[attach]'")]  # fmt: skip
     scope = _ptrace_scope()
     if scope in (None, 0) or _has_capability(CAP_SYS_PTRACE):

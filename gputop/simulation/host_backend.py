@@ -14,7 +14,7 @@ from gputop.simulation.state import State
 class SimulatedHost:
     """Says what /proc of the simulated machine would: `host` and `process` records, rates between two ticks."""
 
-    name = "simulated"
+    name = "host"
 
     def __init__(self, reader: StateReader) -> None:
         self._reader = reader

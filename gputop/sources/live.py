@@ -32,7 +32,6 @@ class LiveSource:
         self.simulated = backend is not None and backend.startswith("simulated:")
         self.clock = TraceClock()
         self._host = os.uname().nodename
-        self._cmdlines = cmdlines
         self._subscriber = Subscriber(clock=self.clock, offset_ns=self.clock.offset_ns, env=env)
         self._supervisors = [
             Supervisor(
@@ -45,6 +44,9 @@ class LiveSource:
             )
             for kind in ("gpu", "host")
         ]
+        if not cmdlines:
+            for supervisor in self._supervisors:
+                supervisor.tell({"cmdline": False})
         self._pids: dict[int, str] = {}
         self._workers: dict[int, list[int]] = {}
         self._run_pids: dict[str, int] = {}

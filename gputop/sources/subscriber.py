@@ -262,10 +262,9 @@ class Subscriber:
         self._checked_ns = now
         out: list[AnyRecord] = []
         self._bind()
-        self.known = {
-            found.card.id: found
-            for found in cards.find("run", [place.path for place in places.reading_places(self._env)])
-        }
+        directories = [place.path for place in places.reading_places(self._env)]
+        self.known = {found.card.id: found for found in cards.find("run", directories)}
+        cards.find("view", directories, sweep=True)
         for stream in self._streams.values():
             self._overdue(stream, now, out)
             if not stream.over and stream.pid is not None and stream.run_id not in self.known and _gone(stream):

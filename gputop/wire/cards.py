@@ -12,11 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-TOUCH_EVERY_S = 5.0
-"""How often an owner touches its card."""
-
 FOREIGN_STALE_S = 30.0
-"""A card of another pid namespace untouched for this long is taken for dead: six missed touches."""
+"""A card of another pid namespace untouched this long is taken for dead; owners touch theirs about once a second."""
 
 MAX_CARD_BYTES = 16_384
 
