@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -99,8 +100,8 @@ def name(publisher: Publisher, objects: Iterable[Any]) -> None:
         if one is None:
             continue
         if hasattr(one, "named_parameters"):
-            publisher.named["model"] = one
+            publisher.named["model"] = weakref.ref(one)
         elif hasattr(one, "param_groups"):
-            publisher.named["optimizer"] = one
+            publisher.named["optimizer"] = weakref.ref(one)
         elif hasattr(one, "__iter__"):
             publisher.loader_id(one)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 
 from gputop.publisher import identity
 from gputop.publisher.device import DeviceClock
+from gputop.publisher.frames import caller_site
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.oath import confess
 from gputop.publisher.regions import Regions
@@ -61,7 +62,7 @@ class Publisher:
         self.ring = Ring(held=0, inbox=UNDECIDED_HELD)
         self.sender: Sender | None = None
         self.loaders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self.unhashable: dict[int, int] = {}
+        self.nameless: dict[str, int] = {}
         self.passes: dict[int, int] = {}
         self.ledger = self._new_ledger(getattr(self, "ledger", None))
 
@@ -132,7 +133,8 @@ class Publisher:
         )
 
     def learn(self, **fields: Any) -> None:
-        """Fields of the `run` record that are known only now."""
+        """Fields of the `run` record that are known only now; others are passed over."""
+        fields = {name: value for name, value in fields.items() if name in Run.__struct_fields__}
         if any(self.more.get(name) != value for name, value in fields.items()):
             self.more.update(fields)
             if self.started:
@@ -168,14 +170,14 @@ class Publisher:
     # Loaders
 
     def loader_id(self, loader: Any) -> int:
-        """A number for a loader, the same for each pass over it."""
+        """A number for a loader, the same for each pass over it. One made anew for each pass goes by its line."""
+        following = len(self.loaders) + len(self.nameless)
+        if isinstance(loader, Iterator) or not hasattr(loader, "__weakref__"):
+            return self.nameless.setdefault(f"{type(loader).__name__} {caller_site()}", following)
         try:
-            known = self.loaders.get(loader)
-            if known is None:
-                known = self.loaders[loader] = len(self.loaders) + len(self.unhashable)
-            return known
+            return self.loaders.setdefault(loader, following)
         except TypeError:
-            return self.unhashable.setdefault(id(loader), len(self.loaders) + len(self.unhashable))
+            return self.nameless.setdefault(f"{type(loader).__name__} {caller_site()}", following)
 
     def new_pass(self, loader: Any, *, declared: bool = False) -> Source:
         """A pass over a loader begins."""

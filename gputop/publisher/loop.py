@@ -91,7 +91,7 @@ class Loop:
         if train.stack:
             train.stack = []
             train.top = LOOSE
-        if self.regions is None and (train.work or not self.knows_backward):
+        if self.regions is None and not train.first and (train.work or not self.knows_backward):
             train.n = self.steps
             self.steps += 1
             self._emit(train)
@@ -315,6 +315,8 @@ class Loop:
         else:
             seg.n = self.steps
             self.steps += 1
+            if seg.first and seg.source.epoch:
+                self._note("epoch", seg.start, 0, str(seg.source.epoch))
         if self.regions is not None:
             self.regions.finish(seg, self._emit)
         else:

@@ -25,6 +25,9 @@ MAX_WAITING = 64
 SHARED_NS = 20_000
 """Two boundaries closer than this on the host share one mark."""
 
+MEMORY_EVERY_NS = 1_000_000_000
+"""Between two looks at the allocator's figures, which cost tens of microseconds."""
+
 IDLE_PARTS = frozenset({"data"})
 """Parts that launch no device work, where the device does not count what was launched."""
 
@@ -65,6 +68,7 @@ class Regions:
         self._drained = False
         self._waiting: deque[tuple[Segment, int]] = deque()
         self._count = 0
+        self._memory_at = 0
 
     def request(self, now: int) -> None:
         """The loop asks for a batch: a mark that a new segment may begin with."""
@@ -107,6 +111,9 @@ class Regions:
     def finish(self, seg: Segment, emit: Callable[[Segment], None]) -> None:
         """A segment is over: it goes out once its marks have been read, in order."""
         self._count += 1
+        if seg.end - self._memory_at > MEMORY_EVERY_NS and self._clock.ready():
+            self._memory_at = seg.end
+            seg.say(**self._clock.memory())
         self._waiting.append((seg, self._count))
         while self._waiting:
             seg, count = self._waiting[0]

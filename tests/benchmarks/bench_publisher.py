@@ -1,7 +1,7 @@
 """What the publisher adds to a step: blocks with and without it, in turn, in one process.
 
-    python -m tests.benchmarks.bench_publisher            prints every figure
-    python -m tests.benchmarks.bench_publisher auto       one of: auto, explicit, rate, memory, import
+python -m tests.benchmarks.bench_publisher            prints every figure
+python -m tests.benchmarks.bench_publisher auto       one of: auto, explicit, rate, memory, import
 """
 
 from __future__ import annotations
@@ -147,7 +147,13 @@ def bench_rate(seconds: float = 60.0, rate: int = 20_000) -> dict[str, float]:
     dropped = core.current.ring.dropped
     core.current.end_of_process()
     got = json.loads(viewer.communicate()[0])
-    return {"sent": done, "per_s": round(done / took), "dropped": dropped, "received": got["steps"], "lost": got["lost"]}
+    return {
+        "sent": done,
+        "per_s": round(done / took),
+        "dropped": dropped,
+        "received": got["steps"],
+        "lost": got["lost"],
+    }
 
 
 _VIEWER = """

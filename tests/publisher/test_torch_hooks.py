@@ -255,7 +255,7 @@ def test_a_second_watch_is_the_same_and_adds(emitted: list[Segment]) -> None:
     assert first is second
     train(model, optimizer, loader)
     assert core.current is not None
-    assert core.current.named["model"] is model
+    assert core.current.named["model"]() is model
     first.stop()
     assert kinds(emitted) == ["train"] * 6
     again = gputop.watch()

@@ -26,7 +26,8 @@ def describe(publisher: Publisher, optimizer: Any, t: int) -> Model:
         device, dtype = str(param.device), str(param.dtype).removeprefix("torch.")
         devices[device] = devices.get(device, 0) + n
         dtypes[dtype] = dtypes.get(dtype, 0) + n
-    model = publisher.named.get("model")
+    named = publisher.named.get("model")
+    model = named() if named is not None else None
     placed = max(devices, key=lambda name: devices[name]) if devices else None
     if placed is not None and publisher.device is None:
         publisher.learn(device=placed)
