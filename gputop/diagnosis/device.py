@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 
 from gputop.diagnosis.numbers import known, mean, quantile
-from gputop.records import Gpu, GpuProcess
+from gputop.records import Gpu, GpuProcess, Step
 from gputop.window import Window
 
 HARMFUL = frozenset(("thermal_hw", "thermal_sw", "hw_slowdown", "power_brake"))
@@ -112,11 +112,17 @@ def computes_on_gpu(window: Window) -> bool | None:
         return False
     if device:
         return not device.startswith("cpu")
-    if any(step.gpu_ns or step.gpu_idle_ns or step.queue_empty is not None for step in window.steps):
+    if any(_touches_gpu(step) for step in window.steps):
         return True
     if window.gpu_match in ("uuid", "pci", "pid"):
         return True
     return False if window.gpus_present == 0 else None
+
+
+def _touches_gpu(step: Step) -> bool:
+    """Whether a step carries what only a run on a GPU has: device times, a queue, copies to it."""
+    figures = step.gpu_ns or step.gpu_idle_ns or step.h2d_bytes or step.phases_ns.get("h2d")
+    return bool(figures) or step.queue_empty is not None
 
 
 def _name(window: Window) -> str:

@@ -72,8 +72,7 @@ def read_lost(loop: Loop, device: Device) -> Lost:
         return Lost(source="cpu", by=by, total_pct=sum(by.values()))
     if device.util_pct is not None:
         return _by_utilization(shares, device.util_pct, empty)
-    by = {part: share for part, share in shares.items() if part not in LAUNCHING and part not in EPISODIC}
-    return Lost(source="host", by=by, total_pct=None, queue_empty=empty)
+    return _by_host(shares, empty)
 
 
 def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Device) -> Lost:
@@ -108,6 +107,8 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
                 spent[part] = spent.get(part, 0.0) + span * MS
                 upper.add(part)
             estimated.add(part)
+        if queue is None or queue >= QUEUED:
+            _uncovered(step, spent, upper)
         scale = min(1.0, loop.dur[index] / sum(spent.values())) if any(spent.values()) else 1.0
         for part, ms in spent.items():
             idle[part] = idle.get(part, 0.0) + ms * scale
@@ -122,6 +123,54 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
         queue_empty=empty,
         device_ms={part: ms / len(steps) for part, ms in device_ms.items()},
         unseen_pct=_unseen(device, sum(by.values()), loop.episodic_pct()),
+    )
+
+
+def _uncovered(step: Step, spent: dict[str, float], upper: set[str]) -> None:
+    """Add the time that no device region covers, in phases that take the host longer than the device.
+
+    Regions follow each other on the device; what is left of the step between them it was idle, unless it was measured.
+    """
+    on_device = step.gpu_ns or {}
+    gaps = {
+        phase: host_ns - on_device[phase]
+        for phase, host_ns in step.phases_ns.items()
+        if phase in on_device and role(phase) in COMPUTE and host_ns > on_device[phase]
+    }
+    measured = sum(max(0, ns) for phase, ns in (step.gpu_idle_ns or {}).items() if phase not in on_device)
+    silent = sum(ns for phase, ns in step.phases_ns.items() if phase not in on_device)
+    left = step.dur_ns - sum(on_device.values()) - max(measured, silent)
+    whole = sum(gaps.values())
+    if left <= 0 or not whole:
+        return
+    for phase, gap in gaps.items():
+        part = role(phase)
+        spent[part] = spent.get(part, 0.0) + min(1.0, left / whole) * gap * MS
+        upper.add(part)
+
+
+def _by_host(shares: dict[str, float], empty: float | None) -> Lost:
+    """Host times as they are; where the queue was looked at, as far as it was found empty.
+
+    A queue that is always empty says that every host phase leaves the device idle, those that launch work too, up to
+    their whole length; one that never is says that none does.
+    """
+    by = {part: share for part, share in shares.items() if part not in LAUNCHING and part not in EPISODIC}
+    if empty is None:
+        return Lost(source="host", by=by, total_pct=None)
+    starved = min(1.0, empty / STARVED)
+    by = {part: share * starved for part, share in by.items()}
+    upper: set[str] = set()
+    if empty >= STARVED:
+        upper = {part for part in COMPUTE if shares.get(part)}
+        by |= {part: shares[part] * empty for part in upper}
+    return Lost(
+        source="host",
+        by=by,
+        total_pct=min(100.0, sum(by.values())),
+        estimated=frozenset(by),
+        upper=frozenset(upper),
+        queue_empty=empty,
     )
 
 

@@ -16,7 +16,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     `cores` are those that the run may use: the least of its affinity mask, the cgroup's quota and the machine's cores.
     `free_cores` are those of them that nobody used.
-    `main_wait_pct`: wall time that the training thread was ready to run and had no core. `throttled_share`: how much of the time the cgroup was held back.
+    `main_wait_pct`: wall time that the training thread was ready to run and had no core.
+    `throttled_share`: how much of the time the cgroup was held back.
     """
 
     cores: float | None = None

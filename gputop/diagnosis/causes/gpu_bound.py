@@ -17,7 +17,7 @@ MOSTLY_LOST_PCT = 25.0
 """Percent lost up to which the device may still be called the limit where no cause stands out."""
 
 UNSEEN_PCT = 20.0
-"""Percent of idle time that the driver saw beyond the lost time from which the device's clock is not the whole story."""
+"""Idle time, percent, that the driver saw beyond the lost time, from which device events are not the whole story."""
 
 QUEUED = 0.3
 """Share of boundaries with an empty queue below which the host runs ahead of the device."""

@@ -22,6 +22,9 @@ FAMILY = "input"
 QUIET_DISK_PCT = 80.0
 """Disk busy time, percent, above which the disk and not the number of workers may be the limit."""
 
+FULL_SHARE = 0.1
+"""Share of the usable cores that the run must leave for more workers to be an answer at all."""
+
 QUIET_IOWAIT_PCT = 10.0
 """CPU time waiting for I/O, percent, above which the same holds."""
 
@@ -29,7 +32,7 @@ QUIET_IOWAIT_PCT = 10.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait for data would go with more workers, and how many it takes."""
     wait = input_wait(facts)
-    if wait is None:
+    if wait is None or _no_room(wait):
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps", 1.5)
@@ -65,6 +68,11 @@ def examine(facts: Facts) -> Candidate | None:
         speedup_limit=speedup(wait.lost_pct, _floor(facts, wait)),
         estimated=bool(facts.lost and "data" in facts.lost.estimated and facts.lost.source == "device"),
     )
+
+
+def _no_room(wait: InputWait) -> bool:
+    """Whether the run itself has all the cores that it may use, so that another worker would find none."""
+    return wait.room_share is not None and not wait.waiting and wait.room_share < FULL_SHARE
 
 
 def _weigh_workers(case: Case, wait: InputWait) -> None:

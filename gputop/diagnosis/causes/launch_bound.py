@@ -69,8 +69,8 @@ def examine(facts: Facts) -> Candidate | None:
 
 
 def _share(idle: Launching) -> float:
-    """Idle time that faster launching would spare; without the update's where most of it is the update's."""
-    if idle.optimizer_pct > idle.forward_pct:
+    """Idle time that faster launching would spare; without the update's where that is a matter of its own."""
+    if idle.update_apart:
         return max(0.0, idle.forward_pct - idle.sync_pct)
     return idle.rest_pct
 

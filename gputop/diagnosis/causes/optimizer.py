@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.launching import launching
+from gputop.diagnosis.launching import MANY_TENSORS, launching
 from gputop.diagnosis.wording import cost, count
 from gputop.records import Advice
 
@@ -17,9 +17,6 @@ ENTER_PCT = 10.0
 HOST_PCT = 20.0
 """Percent of the step on the host's clock from which, without device figures, the update may be the limit."""
 
-MANY_TENSORS = 100
-"""Parameter tensors from which updating them one by one shows (150 tensors cost 138 ms of CPU for 13 ms of GPU)."""
-
 BUSY_THREAD_PCT = 85.0
 """CPU of the training thread (one core = 100) from which it is dispatching rather than waiting."""
 
@@ -31,7 +28,7 @@ def examine(facts: Facts) -> Candidate | None:
         return None
     idle = launching(facts)
     share = idle.optimizer_pct if idle is not None else loop.pct("optimizer")
-    if share < (ENTER_PCT / 2 if idle is not None else HOST_PCT) or (idle is not None and not _leads(facts)):
+    if share < (ENTER_PCT / 2 if idle is not None else HOST_PCT) or (idle is not None and not idle.update_apart):
         return None
     case = Case(facts)
     bar = ENTER_PCT if idle is not None else HOST_PCT
@@ -60,12 +57,6 @@ def examine(facts: Facts) -> Candidate | None:
         speedup_limit=speedup(share),
         estimated=idle is None or idle.estimated,
     )
-
-
-def _leads(facts: Facts) -> bool:
-    """Whether most of the idle time where work is launched is the update's: else it is launch-bound as a whole."""
-    idle = launching(facts)
-    return idle is not None and idle.optimizer_pct >= idle.forward_pct
 
 
 def _advice(facts: Facts) -> list[Advice]:
