@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import select
@@ -73,6 +74,7 @@ class GputopApp(App[int]):
         self.options, self.terminal = options, terminal
         self.shades = palette(options.theme, terminal)
         self.crash: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.error_console = Console(file=io.StringIO(), width=100)
         self._picture, self._clock, self._on_leave = picture, clock, on_leave
         self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
@@ -92,8 +94,7 @@ class GputopApp(App[int]):
         return self._lean
 
     def on_mount(self) -> None:
-        if self.shades.background is not None:
-            self.screen.styles.background = self.shades.background
+        self.loop = asyncio.get_running_loop()
         self.set_interval(max(0.1, self.options.refresh), self.tick)
 
     def tick(self) -> None:

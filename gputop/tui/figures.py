@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 UNKNOWN = "–"
 UNSUPPORTED = "n/a"
 FAILED = "failed"
@@ -11,7 +13,7 @@ _BYTES = ("B", "K", "M", "G", "T", "P")
 
 def ms(value: float | None) -> str:
     """A duration given in milliseconds."""
-    if value is None:
+    if value is None or not isfinite(value):
         return UNKNOWN
     if value < 0.0995:
         return f"{value * 1000:.0f} µs"
@@ -24,6 +26,8 @@ def ms(value: float | None) -> str:
 
 def seconds(value: float) -> str:
     """A duration in seconds: "4.2 s", "35 s", "2 m 10 s", "1 h 05 m", "3 d 4 h"."""
+    if not isfinite(value):
+        return UNKNOWN
     if value < 9.95:
         return f"{value:.1f} s"
     whole = round(value)
@@ -55,7 +59,7 @@ def count(value: int) -> str:
 
 def pct(value: float | None) -> str:
     """A percentage; below one, with a decimal, so that little and nothing differ."""
-    if value is None:
+    if value is None or not isfinite(value):
         return UNKNOWN
     if 0 < value < 0.95:
         return f"{max(0.1, value):.1f} %"
@@ -64,7 +68,7 @@ def pct(value: float | None) -> str:
 
 def number(value: float | None, digits: int = 1) -> str:
     """A plain number with as many decimals as its size deserves."""
-    if value is None:
+    if value is None or not isfinite(value):
         return UNKNOWN
     if value == 0 or abs(value) >= 99.5:
         return count(round(value))
@@ -74,7 +78,7 @@ def number(value: float | None, digits: int = 1) -> str:
 
 def size(value: float | None) -> str:
     """Bytes in powers of 1024: "41 G", "3.2 G", "512 M"."""
-    if value is None:
+    if value is None or not isfinite(value):
         return UNKNOWN
     amount, unit = float(value), 0
     while amount >= 1023.5 and unit < len(_BYTES) - 1:
@@ -97,4 +101,6 @@ def used_of(used: float | None, total: float | None) -> str:
 
 def rate(value: float | None) -> str:
     """Bytes a second."""
-    return UNKNOWN if value is None else f"{size(value)}B/s" if value >= 1023.5 else f"{value:.0f} B/s"
+    if value is None or not isfinite(value):
+        return UNKNOWN
+    return f"{size(value)}B/s" if value >= 1023.5 else f"{value:.0f} B/s"

@@ -24,7 +24,7 @@ def run(picture: Picture, options: Options) -> int:
     from gputop.tui.driver import driver_class
 
     def ask(code: int) -> None:
-        loop = app._loop
+        loop = app.loop
         if loop is not None and not loop.is_closed():
             with suppress(RuntimeError):  # the loop closed in between: the app has ended
                 loop.call_soon_threadsafe(app.exit, code)

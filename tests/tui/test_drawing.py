@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -154,6 +156,17 @@ def test_the_scale_is_round_and_above_everything() -> None:
     assert nice_top([None, 184.0]) == 200
     assert nice_top([0.34]) == pytest.approx(0.4)
     assert nice_top([]) == nice_top([0.0]) == 1.0
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-12, 1e-7, 0.1, 1.0, 9.99, 1e300, float("inf"), float("nan")])
+def test_no_figure_hangs_the_scale(value: float) -> None:
+    assert nice_top([value]) > 0
+    assert not math.isfinite(value) or nice_top([value]) >= value
+    graph([value], nice_top([value]), 3)
+
+
+def test_a_column_of_a_year_does_not_hang_the_axis() -> None:
+    assert "now" in axis_labels(views.view(column_ns=31_557_600 * 10**9), 120)
 
 
 def test_the_axis_names_no_age_twice() -> None:

@@ -33,8 +33,10 @@ NASTY = st.sampled_from(
         "\ud800",
     ]
 )
-PERCENT = st.none() | st.floats(0, 100) | st.just(0.0)
-HISTORY = st.lists(st.none() | st.floats(0, 1e6), max_size=40).map(tuple)
+PERCENT = st.none() | st.floats(0, 100) | st.sampled_from([0.0, 5e-324, float("nan"), float("inf")])
+HISTORY = st.lists(
+    st.none() | st.floats(0, 1e6) | st.sampled_from([5e-324, float("nan"), float("inf")]), max_size=40
+).map(tuple)
 
 
 @st.composite
@@ -68,9 +70,7 @@ def gpus(draw: Any) -> GpuView:
 def runs(draw: Any) -> RunView:
     run_id = draw(st.sampled_from(["a", "b", "c"]))
     cause = draw(st.sampled_from(["input-workers", "gpu-bound", "unknown", "a-cause-of-the-future"]))
-    shares = draw(
-        st.lists(st.tuples(st.sampled_from(["data", "forward", "mine", "other"]), st.floats(0, 100)), max_size=5)
-    )
+    shares = draw(st.lists(st.tuples(st.sampled_from(["data", "forward", "mine", "other"]), st.floats(0)), max_size=5))
     process = draw(
         st.none() | st.just(Process(t=0, host="h", pid=1, workers=[Worker(pid=2), Worker(pid=3, state="D")]))
     )
@@ -86,7 +86,7 @@ def runs(draw: Any) -> RunView:
         state=draw(st.sampled_from(["starting", "training", "stalled", "ended", "lost", "odd"])),
         verdict=Verdict(t=0, run_id=run_id, cause=cause, family="x", headline=draw(NASTY), confidence=0.5),
         step_ms=draw(st.none() | st.just({}) | st.just({"p50": 0.0, "p95": 12345.6})),
-        steps_per_s=draw(st.none() | st.floats(0, 1e5)),
+        steps_per_s=draw(st.none() | st.floats(0) | st.just(float("nan"))),
         ledger=tuple(Share(phase, pct, pct) for phase, pct in shares),
         process=process,
         gpu_uuid=draw(st.none() | st.just("GPU-0")),

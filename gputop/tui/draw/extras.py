@@ -11,6 +11,9 @@ from gputop.tui.draw.series import graph, nice_top, on_axis
 from gputop.tui.lines import Line, Span, crop, fit, wrap
 from gputop.view import RunView, View
 
+MOST_VALUE = 18
+"""Cells that the value of a signal takes at most."""
+
 
 def value_text(evidence: Evidence) -> str:
     """The value with its unit."""
@@ -29,16 +32,16 @@ def threshold_text(evidence: Evidence) -> str:
     return f"{side} {figures.number(evidence.threshold, 2)}"
 
 
-def evidence_line(evidence: Evidence, width: int) -> Line:
-    """One signal: a tick when it speaks for the verdict, a cross when against."""
+def evidence_line(evidence: Evidence, width: int, values: int) -> Line:
+    """One signal, its value in `values` cells: a tick when it speaks for the verdict, a cross when against."""
     mark = Span(" ✓ ", "good") if evidence.supports else Span(" ✗ ", "warn")
     if evidence.value is None:
         mark = Span(" – ", "dim")
-    value, limit = crop(value_text(evidence), 14), crop(threshold_text(evidence), 8)
-    room = max(8, width - 3 - 14 - 10)
+    value, limit = crop(value_text(evidence), values), crop(threshold_text(evidence), 8)
+    room = max(8, width - 3 - values - 11)
     signal = crop(clean(evidence.signal, 120), room)
     gap = " " * (room - cell_len(signal))
-    return fit([mark, Span(signal + gap), Span(value.rjust(14)), Span(f"  {limit}", "dim")], width)
+    return fit([mark, Span(signal + gap), Span(f"  {value.rjust(values)}"), Span(f"  {limit}", "dim")], width)
 
 
 def evidence(run: RunView, width: int) -> list[Line]:
@@ -46,7 +49,8 @@ def evidence(run: RunView, width: int) -> list[Line]:
     if not (run.verdict.evidence or run.verdict.notices):
         return []
     lines = [fit([Span(" why this verdict", "dim")], width)]
-    lines += [evidence_line(item, width) for item in run.verdict.evidence]
+    values = min(MOST_VALUE, max((cell_len(value_text(item)) for item in run.verdict.evidence), default=0))
+    lines += [evidence_line(item, width, values) for item in run.verdict.evidence]
     for text in run.verdict.notices:
         for index, part in enumerate(wrap(clean(text, 300), width - 5, 3)):
             lines.append(fit([Span("   " if index else " ! ", "warn"), Span(part, "dim")], width))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from gputop.records import clean
 from gputop.tui import figures
@@ -20,7 +21,7 @@ def ordered(ledger: Sequence[Share]) -> list[Share]:
     """Buckets in the order of a step: known ones, the user's own, gputop's, the rest."""
     order = {name: index for index, name in enumerate(BUCKETS)}
     own = order["eval"] + 0.5
-    return sorted((share for share in ledger if share.pct > 0), key=lambda s: (order.get(s.phase, own), s.phase))
+    return sorted((share for share in ledger if 0 < share.pct < inf), key=lambda s: (order.get(s.phase, own), s.phase))
 
 
 def letter_and_texture(phase: str) -> tuple[str, str]:

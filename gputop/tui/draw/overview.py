@@ -140,13 +140,12 @@ def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: in
     high = sum(item.lines for item in placed)
     if high <= 0:
         return y
-    run = chosen(sight.slow, sight.run_id)
     labels, figures, history, details = [], [], [], []
     for row, lines in ((item.row, item.lines) for item in placed):
         labels += [fit([Span(f" {row.label}", "dim")], NAME), *[fit([], NAME)] * (lines - 1)]
         figures.append(fit([Span(row.number.rjust(LABEL - NAME - 1), row.number_style or "bold")], LABEL - NAME))
         figures += [fit([], LABEL - NAME)] * (lines - 1)
-        history += _history(row, sight, cells, lines, run.run.run_id if run else None)
+        history += _history(row, sight, cells, lines)
         details.append(fit([Span("  "), Span(pieces(row.detail, detail - 3), row.detail_style)], detail))
         details += [fit([], detail)] * (lines - 1)
     blocks["labels"] = Block(0, y, NAME, high, tuple(labels))
@@ -192,7 +191,7 @@ def arrange(rows: list[Row], room: int, below: int, most: int) -> list[Placed]:
     return out
 
 
-def _history(row: Row, sight: Sight, cells: int, lines: int, run_id: str | None) -> list[Line]:
+def _history(row: Row, sight: Sight, cells: int, lines: int) -> list[Line]:
     view, run = sight.slow, chosen(sight.slow, sight.run_id)
     if row.kind == "gap":
         return [fit([], cells)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 import msgspec
 
@@ -35,6 +36,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     grows: bool = False
     group: int = 0
     kind: str = "series"
+
+
+BURST_SHARE = 0.2
+"""... if that is so in more than this share of the columns: one ramp at the start of a run is no burst."""
 
 
 def all_rows(sight: Sight, cells: int, room: int) -> list[Row]:
@@ -124,8 +129,9 @@ def _gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
     gpu, was = own.gpu, _same(own, slow)
     rows = [_util_row(own, was, rank=1)]
     means, peaks = on_axis(was.util_history, slow, cells), on_axis(was.util_max_history, slow, cells)
-    apart = any(p is not None and p - (m or 0) >= BURST_GAP_PCT for m, p in zip(means, peaks, strict=True))
-    if apart or was.burst_note:
+    gaps = [peak - (mean or 0) for mean, peak in zip(means, peaks, strict=True) if peak is not None]
+    apart = sum(gap >= BURST_GAP_PCT for gap in gaps)
+    if was.burst_note or apart > BURST_SHARE * len(gaps):
         latest = next((peak for peak in reversed(own.util_max_history) if peak is not None), None)
         note = clean(was.burst_note, 120) if was.burst_note else "the driver's highest sample"
         rows.append(Row(label=" peak", group=2, number=figures.pct(latest), history=was.util_max_history, style="peak",
@@ -216,7 +222,7 @@ def cpu_detail(view: HostView, process: Process | None) -> list[str]:
     loads = [w.cpu_pct for w in (process.workers if process and process.workers else ()) if w.cpu_pct is not None]
     if loads:
         parts.append(f"workers {figures.pct(sum(loads))}")
-    if host.cores is not None and host.cpu_pct is not None:
+    if host.cores is not None and host.cpu_pct is not None and isfinite(host.cpu_pct):
         parts.append(f"{round(host.cores * (100 - host.cpu_pct) / 100)}/{host.cores} cores idle")
     if host.iowait_pct is not None:
         parts.append(f"iowait {figures.pct(host.iowait_pct)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -23,7 +24,7 @@ def on_axis(history: Sequence[T | None], view: View, cells: int) -> list[T | Non
 
 def glyph(value: float | None, top: float, low: float = 0.0) -> str:
     """The glyph for a value in a cell that covers `low` to `top`."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return " "
     if value <= low:
         return ZERO if value <= 0 and low <= 0 else " "
@@ -43,15 +44,17 @@ def graph(values: Sequence[float | None], top: float, rows: int = 1) -> list[str
 
 def nice_top(values: Sequence[float | None]) -> float:
     """The next round number above all values: a scale that seldom changes."""
-    most = max((value for value in values if value is not None), default=0.0)
-    if most <= 0:
-        return 1.0
-    power = 1.0
-    while power > most:
-        power /= 10
-    while power * 10 <= most:
-        power *= 10
-    return next(power * step for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if power * step >= most)
+    most = max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
+    if most < SMALLEST:
+        return 1.0 if most <= 0 else SMALLEST
+    power: float = 10.0 ** math.floor(math.log10(most))
+    return next((power * step for step in STEPS if power * step >= most), power * 10)
+
+
+SMALLEST = 1e-9
+"""Below this a scale would show only rounding."""
+
+STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 
 
 def axis_labels(view: View, cells: int) -> str:
@@ -61,7 +64,8 @@ def axis_labels(view: View, cells: int) -> str:
         return "".join(out)
     _place(out, "now", cells - 3)
     seconds_a_cell = view.column_ns / 1e9
-    step = next((s for s in (10, 30, 60, 120, 300, 600, 1800, 3600, 14400) if s / seconds_a_cell >= 10), 86400)
+    step = next((s for s in (10, 30, 60, 120, 300, 600, 1800, 3600, 14400) if s / seconds_a_cell >= 10), 0)
+    step = step or math.ceil(10 * seconds_a_cell)
     age = step
     while (cell := cells - 1 - round(age / seconds_a_cell)) >= 0:
         _place(out, _age_label(age), cell)

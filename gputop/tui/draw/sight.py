@@ -22,7 +22,6 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None = None
     paused_ns: int | None = None
     no_cmdline: bool = False
-    scroll: int = 0
 
 
 def calm_of(sight: Sight) -> View:
