@@ -82,12 +82,7 @@ class Loop:
         train.end = asked
         if cpu is not None and train.cpu_from is not None:
             train.cpu = cpu - train.cpu_from
-        phases = train.phases
-        if LOOSE in phases:
-            del phases[LOOSE]
-        own = min(train.marks * self.mark_ns, asked - train.start - sum(phases.values()))
-        if own > 0:
-            phases["self"] = phases.get("self", 0) + own
+        train.own = train.marks * self.mark_ns
         if train.stack:
             train.stack = []
             train.top = LOOSE
@@ -299,11 +294,8 @@ class Loop:
         seg.end = now
         if seg.cpu_from is not None and now - seg.start > 0:
             seg.cpu = max(0, (self._cpu_clock() if cpu is None else cpu) - seg.cpu_from)
-        phases = seg.phases
-        phases.pop(LOOSE, None)
-        own = min(seg.marks * self.mark_ns, now - seg.start - sum(phases.values()))
-        if own > 0:
-            phases["self"] = phases.get("self", 0) + own
+        seg.own = seg.marks * self.mark_ns
+        seg.settle()
         seg.marks = 0
         seg.stack.clear()
         seg.top = LOOSE

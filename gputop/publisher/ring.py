@@ -44,6 +44,7 @@ class Folding:
 
     def add(self, seg: Segment) -> None:
         """Sum one more step in."""
+        seg.settle()
         duration = seg.end - seg.start
         self.steps += 1
         self.dur_ns += duration

@@ -46,7 +46,7 @@ class Segment:
     """
 
     cpu: int | None = None
-    end = n = batches = marks = 0
+    end = own = n = batches = marks = 0
     first = work = optimizer = partial = False
     samples: int | None = None
     kind: str | None = None
@@ -70,6 +70,16 @@ class Segment:
         top = self.top
         phases[top] = phases.get(top, 0) + now - self.since
         self.since = now
+
+    def settle(self) -> None:
+        """The segment is over: time that no mark covers is nobody's, but for what the marks themselves have cost."""
+        phases = self.phases
+        phases.pop(LOOSE, None)
+        if self.own:
+            own = min(self.own, self.end - self.start - sum(phases.values()))
+            if own > 0:
+                phases["self"] = phases.get("self", 0) + own
+            self.own = 0
 
     def count(self, name: str, amount: int) -> None:
         """Add to a counter among the optional fields of the step."""
@@ -137,6 +147,7 @@ def note_site(segment: Segment, key: tuple[str, str], count: int, ns: int) -> No
 
 def to_record(segment: Segment, run_id: str, offset_ns: int, *, knows_backward: bool) -> Step:
     """A closed segment as the record that goes out. `offset_ns` turns monotonic times into epoch times."""
+    segment.settle()
     source = segment.source
     sites = segment.sites
     return Step(

@@ -101,5 +101,6 @@ class Acted:
 
 def told(seg: Segment) -> tuple[str, float, dict[str, float]]:
     """A segment in words and ms: "train" when it had work, else "eval"."""
+    seg.settle()
     kind = "train" if seg.work else "eval"
     return kind, (seg.end - seg.start) / MS, {name: ns / MS for name, ns in seg.phases.items()}

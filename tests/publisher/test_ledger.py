@@ -433,6 +433,7 @@ def test_no_order_of_marks_breaks_the_sum(events: list[tuple[str, int]], knows: 
         act(acted, name, ms, sources, tokens)
     acted.finish()
     for seg in acted.steps:
+        seg.settle()
         assert seg.end >= seg.start
         assert all(ns >= 0 for ns in seg.phases.values()), seg.phases
         assert sum(seg.phases.values()) <= seg.end - seg.start

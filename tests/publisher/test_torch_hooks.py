@@ -65,6 +65,7 @@ def kinds(segments: list[Segment]) -> list[str]:
 
 def check_sums(segments: list[Segment]) -> None:
     for seg in segments:
+        seg.settle()
         assert sum(seg.phases.values()) <= seg.end - seg.start
         assert all(ns >= 0 for ns in seg.phases.values())
 
