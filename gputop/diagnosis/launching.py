@@ -51,6 +51,10 @@ def launching(facts: Facts) -> Launching | None:
     times = [step.sync_ns for step in loop.steps if step.sync_ns is not None]
     marked = loop.ms("sync")
     sync_ms = marked or (sum(times) / len(times) / 1e6 if times else 0.0)
+    if lost.source == "nvml" and _unfused(facts):
+        idle = forward + optimizer
+        optimizer = min(idle, loop.pct("optimizer"))
+        forward = idle - optimizer
     syncs = sum(counts) / len(counts) if counts else None
     bubbles = forward + optimizer + lost.pct("sync")
     if (syncs or 0.0) >= MANY_READS and sync_ms >= loop.ms(HOST):

@@ -31,6 +31,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     load_per_core: float | None = None
     psi_cpu_pct: float | None = None
     psi_io_pct: float | None = None
+    psi_mem_pct: float | None = None
+    mem_pct: float | None = None
     throttled_share: float | None = None
     disk_read_bytes_s: float | None = None
     disk_busy_pct: float | None = None
@@ -73,6 +75,8 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
         load_per_core=_load(hosts, cores_all),
         psi_cpu_pct=mean(known([host.psi_cpu_pct for host in hosts])),
         psi_io_pct=mean(known([host.psi_io_pct for host in hosts])),
+        psi_mem_pct=mean(known([host.psi_mem_pct for host in hosts])),
+        mem_pct=_memory(hosts),
         throttled_share=_throttled(hosts),
         disk_read_bytes_s=mean(known([host.disk_read_bytes_s for host in hosts])),
         disk_busy_pct=mean(known([host.disk_busy_pct for host in hosts])),
@@ -139,6 +143,15 @@ def _others(window: Window, cores_all: int | None, cpu_pct: float | None, own: f
 def _load(hosts: tuple[Host, ...], cores_all: int | None) -> float | None:
     load = mean(known([host.load1 for host in hosts]))
     return load / cores_all if load is not None and cores_all else None
+
+
+def _memory(hosts: tuple[Host, ...]) -> float | None:
+    used = [
+        100 * host.mem_used_bytes / host.mem_total_bytes
+        for host in hosts
+        if host.mem_used_bytes is not None and host.mem_total_bytes
+    ]
+    return mean(used)
 
 
 def _throttled(hosts: tuple[Host, ...]) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.weigh import Judgement
-from gputop.diagnosis.wording import count, pct, time
+from gputop.diagnosis.wording import count, pct, size, time
 
 FULL_MEMORY_PCT = 85.0
 """Device memory in use, percent, that people read as a busy device."""
@@ -20,6 +20,9 @@ LOST_PCT = 25.0
 
 LOW_POWER = 0.4
 """Share of the power limit below which a utilization near 100 % is suspicious."""
+
+NEIGHBOUR_BYTES = 1_000_000_000
+"""Device memory of another process from which it is more than a desktop's."""
 
 BURSTY_PCT = 40.0
 """Highest sample of the driver, percent, from which a mean near zero hides bursts."""
@@ -76,6 +79,13 @@ def _steps(facts: Facts) -> list[str]:
 
 def _sources(facts: Facts) -> list[str]:
     window, said = facts.window, []
+    if facts.device.on_gpu:
+        said += [
+            f"process {one.pid}{f' ({one.name})' if one.name else ''} holds {size(one.mem_bytes)} on the same GPU; "
+            "whether it computes is not known"
+            for one in facts.device.neighbours[:1]
+            if one.sm_pct is None and one.mem_bytes is not None and one.mem_bytes >= NEIGHBOUR_BYTES
+        ]
     if facts.device.on_gpu and window.gpu and window.gpu_match == "only":
         said.append("the run's GPU is assumed to be the only one of this machine")
     if facts.device.on_gpu and not window.gpu:

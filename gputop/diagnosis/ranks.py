@@ -13,6 +13,9 @@ from gputop.records import Run, Step
 OWN = ("data", "h2d", "forward", HOST)
 """What a rank does by itself. Backward is left out: the exchange inside it makes it equally long on every rank."""
 
+MARKED = (*OWN, "backward", "optimizer")
+"""The same where every rank marks the exchange, so that backward and the update are free of it."""
+
 LATEST = 100
 """Steps of each rank that are compared."""
 
@@ -35,17 +38,18 @@ def ranks(facts: Facts) -> list[Rank]:
     if not window.peers or facts.loop is None:
         return []
     sides = [(window.run, window.steps), *((peer.run, peer.steps) for peer in window.peers)]
-    found = [rank for run, steps in sides if (rank := _rank(run, steps[-LATEST:])) is not None]
+    parts = MARKED if all(any("comm" in step.phases_ns for step in steps[-5:]) for _, steps in sides) else OWN
+    found = [rank for run, steps in sides if (rank := _rank(run, steps[-LATEST:], parts)) is not None]
     return sorted(found, key=lambda rank: rank.rank) if len(found) > 1 else []
 
 
-def _rank(run: Run, steps: tuple[Step, ...]) -> Rank | None:
+def _rank(run: Run, steps: tuple[Step, ...], parts: tuple[str, ...]) -> Rank | None:
     train, _ = train_and_eval(steps)
     if run.rank is None or len(train) < 5:
         return None
-    own: dict[str, list[float]] = {part: [] for part in OWN}
+    own: dict[str, list[float]] = {part: [] for part in parts}
     for step in train:
-        spent = dict.fromkeys(OWN, 0.0)
+        spent = dict.fromkeys(parts, 0.0)
         spent[HOST] = max(0, step.dur_ns - sum(step.phases_ns.values())) / 1e6
         for phase, ns in step.phases_ns.items():
             part = role(phase)

@@ -37,9 +37,9 @@ def examine(facts: Facts) -> Candidate | None:
     loop, lost, device = facts.loop, facts.lost, facts.device
     if loop is None or lost is None or device.on_gpu is False:
         return None
-    if lost.source == "host" and loop.pct("sync") < SYNC_PCT:
-        return None
     total = training_lost(facts)
+    if lost.source == "host" and total is None and loop.pct("sync") < SYNC_PCT:
+        return None
     if total is not None and total > MOSTLY_LOST_PCT:
         return None
     case = Case(facts)
@@ -47,7 +47,9 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_most("boundaries that found the device's queue empty", lost.queue_empty, QUEUED, "", "device", 2.0)
     if lost.unseen_pct >= UNSEEN_PCT:
         case.at_most("idle time that no phase explains", lost.unseen_pct, UNSEEN_PCT, "%", "driver", 2.0)
-    if lost.source == "host":
+    if lost.source == "host" and total is not None:
+        case.missing(1.0)
+    elif lost.source == "host":
         case.at_least("host waits in reads of device values", loop.pct("sync"), SYNC_PCT, "%", "steps")
         case.missing(2.0)
     if lost.source == "nvml":
@@ -55,6 +57,8 @@ def examine(facts: Facts) -> Candidate | None:
         case.missing(1.0)
     case.at_least("power over its limit", device.power_ratio, WORKING_POWER, "", "driver", 0.5)
     busy = 100 - (total or 0.0)
+    if lost.source == "host" and total is not None:
+        return _queued(facts, case, busy)
     by = {"device": "by its own clock", "nvml": "as the driver sees it"}.get(lost.source, "as far as host times tell")
     return Candidate(
         cause=ID,
@@ -64,6 +68,24 @@ def examine(facts: Facts) -> Candidate | None:
         headline=f"healthy: {device.name} is the limit, busy {pct(busy)} of a {time(loop.mean_ms)} step {by}"
         if total is not None
         else f"the host waits for {device.name} {pct(loop.pct('sync'))} of a {time(loop.mean_ms)} step: the limit",
+        evidence=case.evidence,
+        advice=_levers(facts),
+        healthy=True,
+    )
+
+
+def _queued(facts: Facts, case: Case, busy: float) -> Candidate:
+    """The device is the limit by its queue alone: how busy it was is not known."""
+    loop, lost, name = facts.loop, facts.lost, facts.device.name
+    assert loop is not None
+    assert lost is not None
+    looks = f"only {pct(100 * (lost.queue_empty or 0.0))} of looks found its queue empty"
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=busy,
+        fit=case.fit,
+        headline=f"healthy: {name} is the limit of a {time(loop.mean_ms)} step: {looks}",
         evidence=case.evidence,
         advice=_levers(facts),
         healthy=True,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.loop import Shape, shape
+from gputop.diagnosis.launching import MANY_READS
+from gputop.diagnosis.loop import Loop, Shape, shape
 from gputop.diagnosis.phases import HOST, role
+from gputop.diagnosis.retries import retries
 from gputop.diagnosis.wording import cost, pct, time
 from gputop.records import Advice
 
@@ -45,6 +47,13 @@ def examine(facts: Facts) -> Candidate | None:
     if main is not None and main >= WORKING_PCT:
         case.at_least("CPU of the training thread", main, WORKING_PCT, "%", "process", 0.5)
     site = _site(facts, phase)
+    if loop.opaque and phase == "other" and site is None and lost.source != "device":
+        return None
+    again = retries(loop)
+    if again is not None and (again.excess_pct or 0.0) >= share / 2:
+        case.weigh("allocator retries in the long steps", float(again.count), False, "", "steps", 2.0)
+    if _reads(loop) >= MANY_READS and loop.ms("sync") >= loop.ms(HOST):
+        case.at_most("reads of device values per step", _reads(loop), MANY_READS, "", "steps", 2.0)
     if site is not None:
         case.weigh("where the training thread was found", site, True, None, "stack samples")
     form = shape(loop, HOST)
@@ -59,6 +68,11 @@ def examine(facts: Facts) -> Candidate | None:
         speedup_limit=speedup(share),
         estimated=HOST in lost.upper,
     )
+
+
+def _reads(loop: Loop) -> float:
+    counts = [step.sync_count for step in loop.steps if step.sync_count is not None]
+    return sum(counts) / len(counts) if counts else 0.0
 
 
 def _largest(facts: Facts) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, ENTER_PCT, FREE_SHARE, input_wait, waits
+from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, ENTER_PCT, FREE_SHARE, delivered, input_wait, waits
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
 
@@ -21,7 +21,7 @@ OVERTHREADED_PCT = 130.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait for data comes from work that no free core is left for."""
     wait = input_wait(facts)
-    if wait is None or wait.waiting:
+    if wait is None or wait.waiting or delivered(wait):
         return None
     machine = facts.machine
     room = wait.room_share

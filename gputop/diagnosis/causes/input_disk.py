@@ -11,6 +11,7 @@ from gputop.diagnosis.input_wait import (
     InputWait,
     input_wait,
     loader_code,
+    remote,
     waits,
 )
 from gputop.diagnosis.wording import size
@@ -31,11 +32,6 @@ DISK_WAIT_SHARE = 0.3
 TAIL_RATIO = 20.0
 """The longest waits over the median one from which they are heavy-tailed: storage answers in 1 ms or in a minute."""
 
-REMOTE = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "ceph", "beegfs", "9p", "afs", "glusterfs", "drvfs")
-)
-"""File systems that are another machine's."""
-
 
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait for data is a wait for storage; None unless something about storage says so."""
@@ -46,16 +42,16 @@ def examine(facts: Facts) -> Candidate | None:
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
     stuck = None if machine.workers_in_disk_wait is None else 100 * machine.workers_in_disk_wait
-    busy = case.any_of(
-        3.0,
-        "host",
+    away = remote(facts)
+    signals = [
         ("disk busy", machine.disk_busy_pct, DISK_BUSY_PCT, "%"),
         ("CPU time waiting for I/O", machine.iowait_pct, IOWAIT_PCT, "%"),
         ("looks that found workers in disk wait", stuck, 100 * DISK_WAIT_SHARE, "%"),
-    )
-    remote = _remote(facts)
-    if remote:
-        case.weigh("file system of the data set", remote, True, None, "loader", 1.5)
+    ]
+    if away:
+        case.weigh("file system of the data set", away, True, None, "loader", 1.5)
+        signals = [signal for signal in signals if signal[1] is not None and signal[1] >= signal[2]]
+    busy = case.any_of(3.0, "host", *signals)
     tailed = _heavy_tailed(wait)
     if tailed:
         form = wait.shape
@@ -67,7 +63,7 @@ def examine(facts: Facts) -> Candidate | None:
             case.at_most("CPU of each worker", machine.worker_pct, IDLE_WORKER_PCT, "%", "process")
         else:
             case.at_most("CPU of each worker", machine.worker_pct, BUSY_WORKER_PCT, "%", "process")
-    if not (busy or tailed or (remote and (machine.worker_pct or 0) <= IDLE_WORKER_PCT)):
+    if not (busy or tailed or (away and (machine.worker_pct or 0) <= IDLE_WORKER_PCT)):
         return None
     if machine.disk_busy_pct is None and machine.iowait_pct is None and stuck is None:
         case.missing(2.0)
@@ -76,16 +72,11 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=wait.lost_pct,
         fit=case.fit,
-        headline=f"{waits(wait)}: {_what(facts, remote, tailed)}",
+        headline=f"{waits(wait)}: {_what(facts, away, tailed)}",
         evidence=case.evidence,
-        advice=_advice(facts, wait, remote),
+        advice=_advice(facts, wait, away),
         speedup_limit=speedup(wait.lost_pct),
     )
-
-
-def _remote(facts: Facts) -> str | None:
-    kind = facts.loader.dataset_path_fs if facts.loader else None
-    return kind if kind and (kind.lower() in REMOTE or kind.lower().startswith("fuse")) else None
 
 
 def _heavy_tailed(wait: InputWait) -> bool:
@@ -93,7 +84,7 @@ def _heavy_tailed(wait: InputWait) -> bool:
     return form.long_steps >= 2 and form.period is None and form.max_ms >= TAIL_RATIO * max(form.median_ms, 1e-3)
 
 
-def _what(facts: Facts, remote: str | None, tailed: bool) -> str:
+def _what(facts: Facts, away: str | None, tailed: bool) -> str:
     machine = facts.machine
     parts = []
     if machine.disk_busy_pct is not None and machine.disk_busy_pct >= DISK_BUSY_PCT:
@@ -102,17 +93,15 @@ def _what(facts: Facts, remote: str | None, tailed: bool) -> str:
         parts.append(f"{machine.iowait_pct:.0f} % of CPU time awaits I/O")
     if machine.disk_read_bytes_s:
         parts.append(f"reading {size(machine.disk_read_bytes_s)}/s")
-    if remote:
-        parts.append(f"the data lies on {remote}")
+    if away:
+        parts.append(f"the data lies on {away}")
     if not parts and tailed:
         parts.append("waits come irregularly and are very long, as slow storage makes them")
     return ", ".join(parts) or "the workers wait for storage"
 
 
-def _advice(facts: Facts, wait: InputWait, remote: str | None) -> list[Advice]:
-    first = (
-        "copy the data set to a local SSD or into RAM" if remote else "move the data set to a faster disk or into RAM"
-    )
+def _advice(facts: Facts, wait: InputWait, away: str | None) -> list[Advice]:
+    first = "copy the data set to a local SSD or into RAM" if away else "move the data set to a faster disk or into RAM"
     advice = [
         Advice(
             do=first, why="reads are the limit, not the CPU", code="cp -r DATASET /dev/shm/  # or a local NVMe disk"
@@ -122,7 +111,7 @@ def _advice(facts: Facts, wait: InputWait, remote: str | None) -> list[Advice]:
             why="each small file costs a round trip; large reads run at the disk's full rate",
         ),
     ]
-    if wait.workers is not None and remote:
+    if wait.workers is not None and away:
         more = max(4, 2 * wait.workers)
         advice.append(
             Advice(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import ENTER_PCT, input_wait, loader_code, waits
+from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, LATE_SHARE, input_wait, loader_code, waits
 from gputop.records import Advice
 
 ID = "input-slow-sample"
 FAMILY = "input"
-
-LATE_SHARE = 0.5
-"""Share of the real waits in which later batches were ready while the awaited one was not (measured: 6 of 6)."""
 
 IRREGULAR = 3.0
 """The 95th percentile of waits over their median from which single waits stick out."""
@@ -26,7 +23,9 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
     case.at_least("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", 3.0)
     tail = wait.shape.p95_ms / wait.shape.median_ms if wait.shape.median_ms > 0 else None
-    case.at_least("95th percentile of waits over their median", tail, IRREGULAR, "x", "steps")
+    case.at_least("95th percentile of waits over their median", tail, IRREGULAR, "x", "steps", 2.0)
+    if wait.room_share is not None and wait.room_share < FREE_SHARE:
+        case.at_least("usable cores that this run leaves", 100 * wait.room_share, 100 * FREE_SHARE, "%", "host", 2.0)
     in_order = facts.loader.in_order if facts.loader else None
     if in_order is not None:
         case.weigh("loader keeps the order", str(in_order), in_order, None, "loader")

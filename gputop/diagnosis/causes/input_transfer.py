@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import ENTER_PCT, HANDOVER_MS, input_wait, loader_code, waits
+from gputop.diagnosis.input_wait import ENTER_PCT, HANDOVER_MS, READY_SHARE, delivered, input_wait, loader_code, waits
 from gputop.records import Advice
 
 ID = "input-transfer"
 FAMILY = "input"
-
-READY_SHARE = 0.7
-"""Share of the waits in which batches lay ready: then it is not the workers that are slow."""
 
 SLOW_HANDOVER_MS = 5.0
 """Wait for a ready batch from which handing over is slow (a pinning thread's queue gives one in under 5 ms)."""
@@ -20,9 +17,7 @@ SLOW_HANDOVER_MS = 5.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait is for a batch that is there already; only the loader's own queue can tell."""
     wait = input_wait(facts)
-    if wait is None or not wait.workers or wait.ready_share is None or wait.ready_share < READY_SHARE:
-        return None
-    if wait.late_share is not None and wait.late_share >= 0.5:
+    if wait is None or wait.ready_share is None or not delivered(wait):
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")

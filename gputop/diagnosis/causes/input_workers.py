@@ -9,8 +9,10 @@ from gputop.diagnosis.input_wait import (
     ENTER_PCT,
     FREE_SHARE,
     InputWait,
+    delivered,
     input_wait,
     loader_code,
+    remote,
     waits,
 )
 from gputop.diagnosis.wording import count, time
@@ -32,7 +34,7 @@ QUIET_IOWAIT_PCT = 10.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait for data would go with more workers, and how many it takes."""
     wait = input_wait(facts)
-    if wait is None or _no_room(wait):
+    if wait is None or _no_room(wait) or delivered(wait):
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps", 1.5)
@@ -51,11 +53,14 @@ def examine(facts: Facts) -> Candidate | None:
             case.at_least("CPU of each worker", busy, BUSY_WORKER_PCT, "%", "process", 0.5)
         if machine.cores and not wait.waiting:
             case.at_most("workers", float(wait.workers), machine.cores - 1, "workers", "loader")
+    away = remote(facts)
+    if away and wait.workers and wait.waiting:
+        case.weigh("file system of the data set", away, False, None, "loader", 2.0)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
     case.at_most("disk busy", machine.disk_busy_pct, QUIET_DISK_PCT, "%", "host", 0.75)
     if wait.late_share is not None:
         case.at_most("waits with later batches ready", 100 * wait.late_share, 50, "%", "steps", 1.5)
-    elif wait.ready_share is not None:
+    elif wait.workers and wait.ready_share is not None:
         case.at_most("waits with batches ready", 100 * wait.ready_share, 50, "%", "steps", 1.5)
     return Candidate(
         cause=ID,

@@ -6,6 +6,7 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.launching import Launching, launching
 from gputop.diagnosis.lost import STARVED
+from gputop.diagnosis.retries import retries
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
 
@@ -27,6 +28,9 @@ IDLE_UTIL_PCT = 50.0
 LOW_POWER = 0.5
 """Share of the power limit below which the device does little, whatever its utilization says."""
 
+RETRYING = 0.1
+"""Allocator retries per step from which they, and not the launches, may be what the device waits for."""
+
 SMALL_MODEL_PARAMS = 10_000_000
 """Parameters from which a model is none of the tiny ones, so that starved launches are a fault of the loop."""
 
@@ -36,6 +40,8 @@ def examine(facts: Facts) -> Candidate | None:
     idle = launching(facts)
     loop, lost = facts.loop, facts.lost
     if idle is None or loop is None or lost is None or _share(idle) < NOTICE_PCT:
+        return None
+    if loop.opaque and lost.queue_empty is None:
         return None
     device, share = facts.device, _share(idle)
     case = Case(facts)
@@ -53,6 +59,11 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("parameters", None if params is None else float(params), SMALL_MODEL_PARAMS, "", "model", 0.75)
     if facts.window.model is not None and facts.window.model.compiled:
         case.weigh("model is compiled", "True", False, None, "model")
+    if facts.window.model is not None and facts.window.model.on_cpu:
+        case.weigh("found on the CPU", ", ".join(facts.window.model.on_cpu[:3]), False, None, "model", 2.0)
+    again = retries(loop)
+    if again is not None and again.rate >= RETRYING:
+        case.at_most("allocator retries per step", again.rate, RETRYING, "", "steps", 2.0)
     if loop.opaque:
         case.missing(3.0)
     return Candidate(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.loop import Loop
+from gputop.diagnosis.phases import COMPUTE
+from gputop.diagnosis.retries import Retries, retries
 from gputop.diagnosis.wording import count, pct, size
 from gputop.records import Advice
 
@@ -14,85 +15,55 @@ FAMILY = "device"
 FULL_PCT = 92.0
 """Device memory in use, percent, from which retries are to be expected (a published rule warns at 92)."""
 
+HOST_FULL_PCT = 90.0
+"""Host memory in use, percent, from which swapping is for want of it and no leftover."""
+
 RETRIES_PER_STEP = 0.02
 """Allocator retries per step from which they are more than an accident of the first steps."""
 
 SWAP_BYTES_S = 1_000_000.0
 """Swap-in rate of the machine from which memory is really short (a published rule takes 1 MB/s)."""
 
+STORM_BYTES_S = 10_000_000.0
+"""Swap-in rate from which whatever the run waits for may be its own pages: thousands of faults a second."""
+
 NOTICE_PCT = 5.0
 """Percent of the step from which it is examined at all."""
+
+ENTER_PCT = 10.0
+"""Percent of the step from which it is worth naming."""
 
 
 def examine(facts: Facts) -> Candidate | None:
     """Whether full memory costs time: by retries of the allocator, or by swapping. Full memory alone is no fault."""
-    loop, device = facts.loop, facts.device
-    if loop is None:
+    if facts.loop is None:
         return None
-    retries = _retries(loop)
-    rate = retries / loop.n if retries is not None else None
-    swapping = facts.machine.swap_in_bytes_s
-    retried = rate is not None and rate >= RETRIES_PER_STEP
-    if not retried and not (swapping is not None and swapping >= SWAP_BYTES_S):
-        return None
-    share = max(_excess(loop), facts.lost.unseen_pct if facts.lost else 0.0)
+    found = retries(facts.loop)
+    if found is not None and found.rate >= RETRIES_PER_STEP:
+        return _retrying(facts, found)
+    rate = facts.machine.swap_in_bytes_s
+    return _swapping(facts, rate) if rate is not None and rate >= SWAP_BYTES_S else None
+
+
+def _retrying(facts: Facts, found: Retries) -> Candidate | None:
+    loop, lost, device = facts.loop, facts.lost, facts.device
+    assert loop is not None
+    share = max(found.excess_pct or 0.0, lost.unseen_pct if lost else 0.0)
+    full = device.mem_pct is None or device.mem_pct >= FULL_PCT
+    if found.excess_pct is None and lost is not None and lost.total_pct is not None and full:
+        share = max(share, sum(lost.pct(part) for part in COMPUTE))
     if share < NOTICE_PCT:
         return None
     case = Case(facts)
-    case.at_least("step time lost around retries, or idle that no phase explains", share, 10, "%", "steps")
-    case.any_of(
-        2.0,
-        "steps",
-        ("allocator retries per step", rate, RETRIES_PER_STEP, ""),
-        ("swapping in", swapping, SWAP_BYTES_S, "B/s"),
-    )
-    if retried:
-        case.at_least("device memory in use", device.mem_pct, FULL_PCT, "%", "driver", 1.5)
+    case.at_least("step time lost around retries, or idle with them", share, ENTER_PCT, "%", "steps")
+    case.at_least("allocator retries per step", found.rate, RETRIES_PER_STEP, "", "steps", 2.0)
+    case.at_least("device memory in use", device.mem_pct, FULL_PCT, "%", "driver", 1.5)
     used = f" with memory {pct(device.mem_pct)} full" if device.mem_pct is not None else ""
-    what = (
-        f"the device's allocator retried {count(retries or 0, 'time')} in {loop.n} steps{used}, draining it each time"
-        if retried
-        else f"the machine is short of memory and swaps in {size(swapping or 0)}/s"
-    )
-    return Candidate(
-        cause=ID,
-        family=FAMILY,
-        share_pct=share,
-        fit=case.fit,
-        headline=f"{what} ({pct(share)} of the step)",
-        evidence=case.evidence,
-        advice=_advice(facts) if retried else [Advice(do="use less host memory: fewer workers or a smaller cache")],
-        speedup_limit=speedup(share),
-        estimated=True,
-        beside=True,
-    )
-
-
-def _retries(loop: Loop) -> int | None:
-    counted = [step.alloc_retries for step in loop.steps if step.alloc_retries is not None]
-    return max(0, counted[-1] - counted[0]) if len(counted) > 1 else None
-
-
-def _excess(loop: Loop) -> float:
-    """Percent of wall time by which steps with a retry exceed the median of those without."""
-    flags = [False]
-    for before, step in zip(loop.steps, loop.steps[1:], strict=False):
-        grew = before.alloc_retries is not None and (step.alloc_retries or 0) > before.alloc_retries
-        flags.append(grew)
-    calm = sorted(ms for ms, flag in zip(loop.dur, flags, strict=True) if not flag)
-    if not any(flags) or len(calm) < 3:
-        return 0.0
-    usual = calm[len(calm) // 2]
-    extra = sum(max(0.0, ms - usual) for ms, flag in zip(loop.dur, flags, strict=True) if flag)
-    return 100 * extra / sum(loop.dur)
-
-
-def _advice(facts: Facts) -> list[Advice]:
     batch = facts.loader.batch_size if facts.loader else None
-    smaller = f"batch_size {batch} → {max(1, batch * 3 // 4)}" if batch else "a smaller batch"
-    return [
+    advice = [
         Advice(
-            do=smaller, why="a retry frees the whole cache and waits for the device, which costs more than it gains"
+            do=f"batch_size {batch} → {max(1, batch * 3 // 4)}" if batch else "a smaller batch",
+            why="a retry frees the whole cache and waits for the device, which costs more than it gains",
         ),
         Advice(
             do="or let the allocator grow its segments",
@@ -100,3 +71,41 @@ def _advice(facts: Facts) -> list[Advice]:
             code="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         ),
     ]
+    text = f"the device's allocator retried {count(found.count, 'time')} in {loop.n} steps{used}, draining it each time"
+    return _candidate(case, share, text, advice)
+
+
+def _swapping(facts: Facts, rate: float) -> Candidate | None:
+    machine, lost, loop = facts.machine, facts.lost, facts.loop
+    assert loop is not None
+    share = max(machine.psi_mem_pct or 0.0, 100 * max(0.0, loop.mean_ms - loop.median_ms) / loop.mean_ms)
+    if rate >= STORM_BYTES_S and lost is not None:
+        share = max(share, lost.total_pct or 0.0)
+    if share < NOTICE_PCT:
+        return None
+    case = Case(facts)
+    case.at_least("step time lost while the machine swaps", share, ENTER_PCT, "%", "steps")
+    case.at_least("swapping in", rate, SWAP_BYTES_S, "B/s", "host", 2.0)
+    case.at_least("host memory in use", machine.mem_pct, HOST_FULL_PCT, "%", "host", 1.5)
+    advice = [
+        Advice(
+            do="use less host memory: fewer loader workers, a shorter prefetch queue, a smaller cache of samples",
+            why="pages that are needed again are read back from disk while everything waits for them",
+        )
+    ]
+    return _candidate(case, share, f"the machine is short of memory and swaps in {size(rate)}/s", advice)
+
+
+def _candidate(case: Case, share: float, text: str, advice: list[Advice]) -> Candidate:
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=f"{text} ({pct(share)} of the step)",
+        evidence=case.evidence,
+        advice=advice,
+        speedup_limit=speedup(share),
+        estimated=True,
+        beside=True,
+    )

@@ -26,6 +26,9 @@ SHORT_STEP_MS = 20.0
 TINY_BUSY_MS = 2.0
 """Device time of a step, ms, below which any card of this kind is idle most of the time."""
 
+SURE_FIT = 0.45
+"""Agreement of the signals below which nothing is said: "nothing is wrong" needs more than one of them."""
+
 TINY_PARAMS = 2_000_000
 """Parameters up to which a model is tiny."""
 
@@ -52,7 +55,7 @@ def examine(facts: Facts) -> Candidate | None:
     if not idle.upper and lost.device_ms:
         busy = loop.mean_ms * max(0.0, 1 - (lost.total_pct or 0.0) / 100)
         case.at_most("device time of a step", busy, TINY_BUSY_MS, "ms", "device")
-    if device.mem_pct is None and params is None:
+    if (device.mem_pct is None and params is None) or case.fit < SURE_FIT:
         return None
     return Candidate(
         cause=ID,

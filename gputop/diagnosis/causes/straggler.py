@@ -19,7 +19,14 @@ LATE_PCT = 15.0
 ALONE_RATIO = 2.0
 """The latest rank's excess over the next one's from which it is alone: with several late, the cause is common."""
 
-NAMES = {"data": "waiting for data", "h2d": "copying to the device", "forward": "forward", HOST: "its own host work"}
+NAMES = {
+    "data": "waiting for data",
+    "h2d": "copying to the device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "the update",
+    HOST: "its own host work",
+}
 """What a rank is late with, in words."""
 
 
