@@ -19,9 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gputop
 from gputop.simulation.clock import RealClock
 from gputop.simulation.device import SimulatedClock
 from gputop.simulation.identity import identity
+from gputop.simulation.live import LiveTap, say_model
 from gputop.simulation.loop import Tap, train
 from gputop.simulation.rig import Rig
 from gputop.simulation.scenarios import SCENARIOS
@@ -93,11 +95,10 @@ def main(argv: list[str] | None = None) -> int:
 
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)
-    import gputop
-
     publisher = gputop.watch(device=child.clock, loader=child.rig.loader)
+    say_model(child.rig.physics)
     try:
-        child.run(gputop)
+        child.run(LiveTap())
     finally:
         publisher.stop()
         shutil.rmtree(args.folder, ignore_errors=True)

@@ -1,9 +1,10 @@
-"""Who the simulated device is: the fields of a `run` record that the machine, not the process, gives."""
+"""Who the simulated device and model are: what a publisher would learn from a real device and a real optimizer."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from gputop.records import Model
 from gputop.simulation.physics import Physics
 from gputop.simulation.state import GPU_PCI, GPU_UUID
 
@@ -21,3 +22,13 @@ def identity(physics: Physics, name: str) -> dict[str, Any]:
     if physics.model.on_device:
         fields |= {"device": "sim:0", "gpu_uuid": GPU_UUID, "gpu_pci": GPU_PCI, "gpu_name": physics.gpu.name}
     return fields
+
+
+def model(physics: Physics, run_id: str, t: int) -> Model:
+    """What is trained, as a publisher would read it off an optimizer's parameters."""
+    plan = physics.model
+    return Model(
+        t=t, run_id=run_id, name=plan.name, param_count=plan.params, param_bytes=4 * plan.params,
+        devices={"sim:0" if plan.on_device else "cpu": plan.params}, dtypes={"float32": plan.params},
+        autocast=False, compiled=False, optimizer="AdamW", optimizer_fused=True,
+    )  # fmt: skip

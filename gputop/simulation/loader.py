@@ -6,13 +6,22 @@ from collections import deque
 from collections.abc import Iterator
 from random import Random
 
+import msgspec
+
 from gputop.simulation.activity import Activity
 from gputop.simulation.clock import Clock
 from gputop.simulation.physics import Physics
 
 
+class Batch(msgspec.Struct, frozen=True):
+    """A batch of images: its number in the epoch, and its shape as a tensor would give it."""
+
+    number: int
+    shape: tuple[int, ...]
+
+
 class SimulatedLoader:
-    """Yields one epoch's batch numbers, each as late as its worker finishes it.
+    """Yields one epoch's batches, each as late as its worker finishes it.
 
     As torch does: batch i goes to worker i modulo `num_workers`; `num_workers * prefetch_factor` batches are dealt out
     ahead, one more for each that is taken; batches come in order. A worker's time for a batch grows by the ratio of
@@ -42,7 +51,7 @@ class SimulatedLoader:
     def __len__(self) -> int:
         return self._physics.input.batches
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[Batch]:
         pending: deque[int] = deque()
         ahead = self.num_workers * (self.prefetch_factor or 0)
         for batch in range(min(ahead, len(self))):
@@ -54,7 +63,7 @@ class SimulatedLoader:
                 self._take(pending)
                 if batch + ahead < len(self):
                     pending.append(self._deal(batch + ahead))
-            yield batch
+            yield Batch(batch, (self.batch_size, 3, 224, 224))
 
     def _deal(self, batch: int) -> int:
         """Give a batch to its worker; returns when it will be ready."""

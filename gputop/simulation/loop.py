@@ -18,6 +18,12 @@ class Tap(Protocol):
     def phase(self, name: str) -> AbstractContextManager[Any]:
         """The time inside is this phase's."""
 
+    def reads(self, count: int) -> AbstractContextManager[Any]:
+        """Inside, so many device values are read back: the time is `sync`."""
+
+    def copied(self, nbytes: int, pageable: int) -> None:
+        """So many bytes went to the device, `pageable` of them from memory that is not pinned."""
+
 
 def train(rig: Rig, tap: Tap) -> Iterator[int]:
     """Train without end, epoch after epoch; yields the number of steps done after each."""
@@ -26,7 +32,7 @@ def train(rig: Rig, tap: Tap) -> Iterator[int]:
     while True:
         for _ in tap.steps(rig.loader):
             with tap.phase("h2d"):
-                rig.to_device()
+                tap.copied(*rig.to_device())
             with tap.phase("forward"):
                 rig.forward()
             with tap.phase("backward"):
@@ -34,7 +40,7 @@ def train(rig: Rig, tap: Tap) -> Iterator[int]:
             with tap.phase("optimizer"):
                 rig.update()
             if host.reads:
-                with tap.phase("sync"):
+                with tap.reads(host.reads):
                     rig.read_back()
             rig.work(host.work_ns)
             step += 1

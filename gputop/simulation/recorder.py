@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from gputop import records as rec
@@ -30,6 +30,7 @@ class Ledger:
         self.phases: dict[str, int] = {}
         self.gpu: dict[str, int] = {}
         self.idle: dict[str, int] = {}
+        self.reads = self.copied = self.pageable = 0
 
     @property
     def phase(self) -> str | None:
@@ -122,6 +123,15 @@ class Recorder:
         yield
         ledger.leave(self._rig.clock.now())
 
+    def reads(self, count: int) -> AbstractContextManager[None]:
+        """The `sync` phase of the innermost open step."""
+        self._open[-1].reads = count
+        return self.phase("sync")
+
+    def copied(self, nbytes: int, pageable: int) -> None:
+        """Bytes copied in the innermost open step."""
+        self._open[-1].copied, self._open[-1].pageable = nbytes, pageable
+
     def _request(self) -> Ledger:
         ledger = Ledger(self._rig.clock.now(), self._device)
         ledger.enter("data", self._rig.clock.now())
@@ -135,8 +145,6 @@ class Recorder:
         self._counts[loader_id] += 1
         self.steps_done += training
         marked = self._device.ready()
-        copied = rig.physics.input.batch_bytes if rig.physics.model.on_device else None
-        reads = rig.physics.host.reads if training else 0
         return rec.Step(
             t=ledger.begun_at + self._offset_ns,
             run_id=self._run_id,
@@ -156,11 +164,11 @@ class Recorder:
             first_of_epoch=first or None,
             ready_batches=loader.ready_batches if loader.num_workers else None,
             late_ready=loader.late_ready if loader.num_workers else None,
-            sync_count=reads if reads and marked else None,
+            sync_count=ledger.reads or None,
             sync_ns=ledger.phases.get("sync"),
-            sync_sites=_sites(reads, ledger.phases.get("sync")) if reads and marked else None,
-            h2d_bytes=copied,
-            h2d_pageable_bytes=0 if copied and rig.physics.input.pin_memory else copied,
+            sync_sites=_sites(ledger.reads, ledger.phases.get("sync")) if ledger.reads else None,
+            h2d_bytes=ledger.copied or None,
+            h2d_pageable_bytes=ledger.pageable if ledger.copied else None,
             mem_allocated_bytes=rig.device.mem_allocated_bytes if marked else None,
             mem_reserved_bytes=rig.device.mem_reserved_bytes if marked else None,
             alloc_retries=rig.device.alloc_retries if marked else None,

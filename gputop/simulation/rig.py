@@ -47,17 +47,21 @@ class Rig:
         """CPU work of the loop's own thread (and of `threads - 1` compute threads) for `ns` at speed 1."""
         self._occupy(self.clock.now() + self.physics.scaled(ns * self._jitter()), threads)
 
-    def to_device(self) -> None:
-        """Move the batch: queued from pinned memory, blocking until it is there from pageable memory."""
+    def to_device(self) -> tuple[int, int]:
+        """Move the batch: queued from pinned memory, blocking until it is there from pageable memory.
+
+        Returns the bytes moved, and how many of them from pageable memory.
+        """
         physics = self.physics
         self.work(60_000)
         if not physics.model.on_device:
-            return
+            return 0, 0
         pinned = physics.input.pin_memory
         bytes_s = (physics.gpu.pinned_bytes_s if pinned else physics.gpu.pageable_bytes_s) * physics.speed
         done = self.device.copy(physics.input.batch_bytes, bytes_s)
         if not pinned:
             self._occupy(done)
+        return physics.input.batch_bytes, 0 if pinned else physics.input.batch_bytes
 
     def forward(self) -> None:
         """The forward pass, with the allocator's retries where memory is short."""

@@ -13,7 +13,7 @@ from gputop import records as rec
 from gputop.simulation import readings
 from gputop.simulation.clock import VirtualClock
 from gputop.simulation.device import SimulatedClock
-from gputop.simulation.identity import identity
+from gputop.simulation.identity import identity, model
 from gputop.simulation.loop import train
 from gputop.simulation.physics import Physics
 from gputop.simulation.recorder import TRAIN, Recorder
@@ -75,7 +75,7 @@ def trace(
         rank=0, local_rank=0, world_size=1, framework="other", **identity(physics, name),
     )  # fmt: skip
     yield _loader(rig, run_id, start_ns)
-    yield _model(physics, run_id, start_ns)
+    yield model(physics, run_id, start_ns)
     for _ in train(rig, tap):
         yield from out
         out.clear()
@@ -98,14 +98,4 @@ def _loader(rig: Rig, run_id: str, t: int) -> rec.Loader:
         pin_memory=loader.pin_memory, persistent_workers=loader.persistent_workers, in_order=loader.in_order,
         batch_size=loader.batch_size, drop_last=loader.drop_last, dataset=loader.dataset, batches=len(loader),
         worker_pids=[PID + 1 + i for i in range(loader.num_workers)],
-    )  # fmt: skip
-
-
-def _model(physics: Physics, run_id: str, t: int) -> rec.Model:
-    model = physics.model
-    device = "sim:0" if model.on_device else "cpu"
-    return rec.Model(
-        t=t, run_id=run_id, name=model.name, param_count=model.params, param_bytes=4 * model.params,
-        devices={device: model.params}, dtypes={"float32": model.params}, optimizer="AdamW", optimizer_fused=True,
-        on_cpu=None if model.on_device else ["conv1.weight", "layer1.0.conv1.weight"], autocast=False, compiled=False,
     )  # fmt: skip

@@ -57,6 +57,12 @@ class _Unwatched:
     def phase(self, _name: str) -> nullcontext[None]:
         return nullcontext()
 
+    def reads(self, _count: int) -> nullcontext[None]:
+        return nullcontext()
+
+    def copied(self, _nbytes: int, _pageable: int) -> None:
+        pass
+
 
 def speed(physics: Physics, seconds: float = 20.0, seed: int = 0) -> float:
     """Steps a second of a run, its first fifth left out."""

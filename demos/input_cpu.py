@@ -1,0 +1,27 @@
+"""As many workers as cores, and decoding still takes them all.  --fixed: the samples were decoded beforehand."""
+
+from __future__ import annotations
+
+import common
+from torch.utils.data import DataLoader
+
+
+def main() -> None:
+    """Train until it is over."""
+    demo = common.Demo(__doc__)
+    decode_ms = 0.05 if demo.fixed else 2.0
+    loader = DataLoader(
+        common.Samples(64 * 200, decode_ms), batch_size=64, num_workers=common.CORES, pin_memory=demo.gpu,
+        persistent_workers=True,
+    )  # fmt: skip
+    model = common.mlp().to(demo.device)
+    optimizer = common.adam(model)
+    for _ in common.epochs():
+        for batch in demo.batches(loader):
+            demo.train(model, optimizer, batch)
+            if demo.over():
+                return
+
+
+if __name__ == "__main__":
+    main()
