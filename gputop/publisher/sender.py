@@ -19,8 +19,16 @@ if TYPE_CHECKING:
     from gputop.publisher.post import Post
 
 S = 1_000_000_000
-CHUNK = 128
-"""Records encoded in a row: 0.3 to 0.5 ms during which the training thread can't have the interpreter."""
+CHUNK, MAX_CHUNK = 16, 128
+"""Records folded or encoded in a row, during which the training thread can't have the interpreter: 0.1 ms; up to 0.5 ms
+for loops of so many steps a second that it takes longer rows to keep up."""
+
+CHUNKS_A_SECOND = 200
+"""Rows a second up to which they stay short."""
+
+BREATH_S = 0.0001
+"""A pause after each chunk, long enough for the training thread to wake and take the interpreter: after a sleep of zero
+this thread would have it back first, and keep it for the whole switch interval of 5 ms."""
 
 TICK_NS = 100_000_000
 """Between two looks at the inbox while someone listens; sooner when it fills fast."""
@@ -120,16 +128,17 @@ class Sender:
         """Empty the inbox in chunks, sending each while there is a viewer."""
         taken = 0
         started = time.monotonic_ns()
+        chunk = max(CHUNK, min(MAX_CHUNK, int(self._rate / CHUNKS_A_SECOND)))
         while not (taken and self._over.is_set() and not self._ring.inbox):
-            count = self._ring.collect(CHUNK)
+            count = self._ring.collect(chunk)
             taken += count
             if self._post is not None and self._post.connected:
                 self._send_new()
             else:
                 self._sent = self._ring.next
-            if count < CHUNK or time.monotonic_ns() - started > S:
+            if count < chunk or time.monotonic_ns() - started > S:
                 break
-            time.sleep(0)
+            time.sleep(BREATH_S)
         since = max(1, now - self._taken_at)
         self._taken_at = now
         self._rate = max(taken * S / since, self._rate * 0.7)
@@ -204,11 +213,11 @@ class Sender:
         stop = min(ring.next, start + max(1, min(request.limit or MAX_BACKFILL, MAX_BACKFILL)))
         at = start
         while at < stop and self._post is not None:
-            encoded = [self._encode(entry) for entry in ring.between(at, min(stop, at + CHUNK))]
+            encoded = [self._encode(entry) for entry in ring.between(at, min(stop, at + 2 * CHUNK))]
             for batch in framing.batches(encoded):
                 self._post.send(topic, at, batch)
                 at += len(batch)
-            time.sleep(0)
+            time.sleep(BREATH_S)
         if self._post is not None:
             self._post.send_apart(topic, [self._reply("backfill", from_seq=start, next_seq=stop)])
 
