@@ -61,6 +61,9 @@ COLUMNS = 1800
 MINUTES = 2880
 """Columns kept on the fine axis (an hour of 2 s) and on the minute axis (two days)."""
 
+MAX_PEERS = 32
+"""Other ranks that a window shows, evenly taken from all there are: enough to tell a straggler from a collective."""
+
 EVENTS = 512
 RUNS = 2048
 """Runs remembered; beyond it the ones that ended longest ago are forgotten."""
@@ -92,6 +95,8 @@ class RunTrack:
         self.backward_loaders: set[int | None] = set()
         self.gaps = 0
         self.ended: str | None = None
+        self._recent: tuple[int, int, tuple[Step, ...]] = (0, -1, ())
+        self._taken = 0
 
     def kind(self, step: Step) -> str:
         """What a step is: as its record says, else "train" when its loop is known to run backward (or none does)."""
@@ -103,6 +108,7 @@ class RunTrack:
 
     def add_step(self, step: Step, limit: int) -> None:
         """Take in a finished step."""
+        self._taken += 1
         if step.had_backward or (step.had_backward is None and step.phases_ns.get("backward")):
             self.backward_loaders.add(step.loader_id)
         end = step.t + step.dur_ns
@@ -154,8 +160,13 @@ class RunTrack:
             index -= 1
         steps.insert(index, step)
 
-    def recent(self, now_ns: int) -> list[Step]:
+    def recent(self, now_ns: int) -> tuple[Step, ...]:
         """The finished steps of the window that ends now, oldest first, with their kinds decided."""
+        if self._recent[:2] != (now_ns, self._taken):
+            self._recent = (now_ns, self._taken, self._cut(now_ns))
+        return self._recent[2]
+
+    def _cut(self, now_ns: int) -> tuple[Step, ...]:
         out: list[Step] = []
         train = 0
         for step in reversed(self.steps):
@@ -172,7 +183,7 @@ class RunTrack:
             train += kind != "eval"
             out.append(step if step.kind == kind else _with_kind(step, kind))
         out.reverse()
-        return out
+        return tuple(out)
 
 
 class GpuTrack:
@@ -349,7 +360,7 @@ class Timeline:
             run=track.run,
             from_ns=from_ns,
             to_ns=now_ns,
-            steps=tuple(steps),
+            steps=steps,
             first_t=track.first_t,
             total_steps=track.train_steps,
             last_step_end_ns=track.last_end,
@@ -402,10 +413,17 @@ class Timeline:
         run = track.run
         if (run.world_size or 1) < 2:
             return
-        for other in self.runs.values():
-            same = other.run.world_size == run.world_size and other.run.script == run.script
-            if other is not track and same and other.run.rank != run.rank and other.ended is None:
-                yield Peer(run=other.run, steps=tuple(other.recent(now_ns)))
+        others = [other for other in self.runs.values() if other is not track and _same_job(run, other)]
+        stride = -(-len(others) // MAX_PEERS) if others else 1
+        for other in others[::stride]:
+            yield Peer(run=other.run, steps=other.recent(now_ns))
+
+
+def _same_job(run: Run, other: RunTrack) -> bool:
+    """Whether another run is a rank of the same job."""
+    there = other.run
+    same = there.world_size == run.world_size and there.script == run.script
+    return same and there.rank != run.rank and other.ended is None
 
 
 def _between(records: deque[R], from_ns: int, to_ns: int) -> tuple[R, ...]:

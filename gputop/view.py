@@ -65,7 +65,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuView(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU as shown: its latest sample, that sample's age, and its histories (percent)."""
+    """One GPU as shown: its latest sample, that sample's age, its histories (percent), and what its sampler suffers."""
 
     gpu: Gpu
     age_ns: int
@@ -73,6 +73,7 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     util_max_history: History = ()
     mem_history: History = ()
     burst_note: str | None = None
+    trouble: str | None = None
 
 
 class HostView(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from gputop.diagnosis.evidence import gather
 from gputop.diagnosis.verdict import Judge, judge_idle
-from gputop.records import AnyRecord, Gpu, Step, Verdict
+from gputop.records import AnyRecord, Gpu, Sampler, Step, Verdict
 from gputop.tiers import percentile
 from gputop.timeline import GpuTrack, HostTrack, RunTrack, S, Timeline
 from gputop.view import GpuView, HostView, RunView, Segment, Share, View
@@ -14,6 +15,15 @@ from gputop.window import Window
 
 HISTORY_COLUMNS = 300
 """Columns of history in a view: as many as the widest screen can draw."""
+
+SHORT_COLUMNS = 60
+"""The same where there are more than MANY runs."""
+
+MANY = 16
+"""Runs that are drawn afresh for each view; with more, each is drawn when it is judged."""
+
+JUDGED_AT_ONCE = 64
+"""Runs judged in one tick: with more, they take turns, so that a thousand ranks cost no more than these."""
 
 FORGET_ENDED_NS = 600 * S
 """A run that ended stays in view this long."""
@@ -31,6 +41,8 @@ class Watch:
         self.judges: dict[str, Judge] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.windows: dict[str, Window] = {}
+        self._rows: dict[str, RunView] = {}
+        self._judged_ns: dict[str, int] = {}
         self.source = source
         self.hostname = hostname
         self.simulated = simulated
@@ -44,45 +56,62 @@ class Watch:
         """Judge every run that is still of interest; returns the verdicts by run."""
         if self.started_ns is None:
             self.started_ns = now_ns
-        for run_id, track in self.timeline.runs.items():
-            if track.ended is not None and run_id in self.verdicts:
-                continue
+        for run_id in self._due():
             window = self.timeline.window(run_id, now_ns)
-            judge = self.judges.get(run_id)
-            if judge is None:
-                judge = self.judges[run_id] = Judge()
+            judge = self.judges.setdefault(run_id, Judge())
             self.windows[run_id] = window
             self.verdicts[run_id] = judge.update(window)
+            self._judged_ns[run_id] = now_ns
+            if len(self.timeline.runs) > MANY:
+                self._rows[run_id] = self._run_view(self.timeline.runs[run_id], self._axis(now_ns))
         for run_id in [one for one in self.judges if one not in self.timeline.runs]:
-            del self.judges[run_id], self.verdicts[run_id], self.windows[run_id]
+            for held in (self.judges, self.verdicts, self.windows, self._judged_ns, self._rows):
+                held.pop(run_id, None)
         return self.verdicts
+
+    def _due(self) -> list[str]:
+        """The runs to judge now: all that go on, the longest unjudged first where they must take turns."""
+        going = [
+            run_id
+            for run_id, track in self.timeline.runs.items()
+            if track.ended is None or self._judged_ns.get(run_id, -1) < (track.last_end or 0)
+        ]
+        if len(going) > JUDGED_AT_ONCE:
+            going.sort(key=lambda run_id: self._judged_ns.get(run_id, -1))
+        return going[:JUDGED_AT_ONCE]
+
+    def _axis(self, now_ns: int) -> tuple[int, int]:
+        """The first and last column of the histories."""
+        width = self.timeline.column_ns
+        columns = HISTORY_COLUMNS if len(self.timeline.runs) <= MANY else SHORT_COLUMNS
+        last = now_ns // width
+        return min(last, max(last - columns + 1, (self.timeline.first_ns or now_ns) // width)), last
 
     def view(
         self, now_ns: int, warnings: tuple[str, ...] = (), waiting: str | None = None, *, forget: bool = True
     ) -> View:
         """Everything as of `now_ns`; with `forget`, without runs that ended long ago."""
         timeline = self.timeline
-        last = now_ns // timeline.column_ns
         started = self.started_ns if self.started_ns is not None else now_ns
-        first = max(last - HISTORY_COLUMNS + 1, (timeline.first_ns or now_ns) // timeline.column_ns)
-        axis = (min(first, last), last)
+        axis = self._axis(now_ns)
         runs = tuple(
-            self._run_view(track, now_ns, axis)
+            self._rows[run_id] if len(timeline.runs) > MANY and run_id in self._rows else self._run_view(track, axis)
             for run_id, track in sorted(timeline.runs.items(), key=_run_order)
             if run_id in self.verdicts and not (forget and _forgotten(track, now_ns))
         )
         host = next(iter(timeline.hosts.values()), None)
+        trouble = _trouble(timeline.samplers.values())
         return View(
             now_ns=now_ns,
             source=self.source,
             hostname=self.hostname or (runs[0].run.host if runs else ""),
             column_ns=timeline.column_ns,
-            last_column=last,
+            last_column=axis[1],
             started_ns=started,
             simulated=self.simulated or any(run.run.simulated for run in runs),
             runs=runs,
             gpus=tuple(
-                _gpu_view(track, now_ns, axis)
+                _gpu_view(track, now_ns, axis, trouble)
                 for _, track in sorted(timeline.gpus.items(), key=_gpu_order)
                 if track.samples
             ),
@@ -98,7 +127,7 @@ class Watch:
         host = next(iter(self.timeline.hosts.values()), None)
         return judge_idle(now_ns, self.hostname or (host.samples[-1].host if host is not None and host.samples else ""))
 
-    def _run_view(self, track: RunTrack, now_ns: int, axis: tuple[int, int]) -> RunView:
+    def _run_view(self, track: RunTrack, axis: tuple[int, int]) -> RunView:
         run_id = track.run.run_id
         window = self.windows[run_id]
         verdict = self.verdicts[run_id]
@@ -221,7 +250,15 @@ def _phase_history(track: RunTrack, axis: tuple[int, int]) -> dict[str, tuple[fl
     }
 
 
-def _gpu_view(track: GpuTrack, now_ns: int, axis: tuple[int, int]) -> GpuView:
+def _trouble(samplers: Iterable[Sampler]) -> str | None:
+    """What keeps GPU samples from coming, in a few words."""
+    for sampler in samplers:
+        if sampler.backend != "host" and sampler.state in ("silent", "restarted"):
+            return "driver silent" + (f": {sampler.call.partition(' ')[0]}" if sampler.call else "")
+    return None
+
+
+def _gpu_view(track: GpuTrack, now_ns: int, axis: tuple[int, int], trouble: str | None) -> GpuView:
     gpu = track.samples[-1]
     first, last = axis
     return GpuView(
@@ -231,6 +268,7 @@ def _gpu_view(track: GpuTrack, now_ns: int, axis: tuple[int, int]) -> GpuView:
         util_max_history=track.peak.highs(first, last),
         mem_history=track.memory.means(first, last),
         burst_note=burst_note(track, gpu, now_ns),
+        trouble=trouble,
     )
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A suite started in the background inherits an ignored SIGINT, and so would every child that a test interrupts."""
 
 
 @pytest.fixture

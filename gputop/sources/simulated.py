@@ -21,7 +21,7 @@ class SimulatedSource:
         seconds: float | None = None,
         interval_s: float = 1.0,
     ) -> None:
-        self.name = f"demo {scenario}" + (" --fixed" if fixed else "")
+        self.name = "demo"
         self.process: DemoProcess = start(scenario, fixed=fixed, speed=speed, seconds=seconds)
         try:
             self._live = LiveSource(interval_s=interval_s, backend=self.process.backend, env=self.process.env)

@@ -26,7 +26,12 @@ class Terminal:
     """Starts the screen at once; everything it writes is kept in `seen`."""
 
     def __init__(
-        self, *words: str, size: tuple[int, int] = (80, 24), env: dict[str, str] | None = None, nohup: bool = False
+        self,
+        *words: str,
+        size: tuple[int, int] = (80, 24),
+        env: dict[str, str] | None = None,
+        nohup: bool = False,
+        module: str = "tests.tui.child",
     ):
         self.size, self.seen, self.status = size, b"", None
         drop = ("NO_COLOR", "COLORTERM", "COLUMNS", "LINES", "LC_ALL", "COLORFGBG", "TEXTUAL", "TMUX")
@@ -39,7 +44,7 @@ class Terminal:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
             os.chdir(ROOT)
-            os.execve(sys.executable, [sys.executable, "-m", "tests.tui.child", *words], around)
+            os.execve(sys.executable, [sys.executable, "-m", module, *words], around)
 
     def __enter__(self) -> Terminal:
         return self

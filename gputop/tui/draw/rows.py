@@ -165,7 +165,9 @@ def gpu_detail(view: GpuView) -> list[str]:
     """Name, temperature, power, clock and what throttles, the most telling first."""
     gpu = view.gpu
     parts = ["lost: the driver no longer reaches it"] if gpu.lost else []
-    if view.age_ns > STALE_NS:
+    if view.trouble:
+        parts += clean(view.trouble, 70).split(": ")
+    elif view.age_ns > STALE_NS:
         parts.append(f"{figures.held(view.age_ns)} old")
     if gpu.name:
         parts.append(clean(gpu.name, 40).removeprefix("NVIDIA ").removeprefix("GeForce "))

@@ -1,0 +1,125 @@
+"""What watching costs: judging, many ranks, a week of it. Run: `pytest -m bench -s tests/benchmarks/bench_watch.py`."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gputop.diagnosis.verdict import Judge
+from gputop.records import AnyRecord, Gpu, Host, Run, Step
+from gputop.timeline import S
+from gputop.watching import Watch
+
+pytestmark = pytest.mark.bench
+MS = 1_000_000
+
+
+def run(rank: int, world: int) -> Run:
+    return Run(t=0, run_id=f"r{rank}", pid=rank + 1, host="h", rank=rank, world_size=world, script="train.py",
+               device=f"cuda:{rank}", cores_allowed=96)  # fmt: skip
+
+
+def step(rank: int, n: int, dur_ms: int) -> Step:
+    ns = dur_ms * MS
+    phases = {"data": ns // 10, "h2d": ns // 50, "forward": ns // 4, "backward": ns // 2, "optimizer": ns // 20}
+    return Step(t=n * ns, run_id=f"r{rank}", n=n, dur_ns=ns, phases_ns=phases, samples=64, loader_id=1,
+                had_backward=True, optimizer_step=True)  # fmt: skip
+
+
+def machine(second: int, gpus: int) -> list[AnyRecord]:
+    out: list[AnyRecord] = [Host(t=second * S, host="h", cpu_pct=30.0, cores=96, iowait_pct=0.5)]
+    for index in range(gpus):
+        out.append(Gpu(t=second * S, host="h", gpu_uuid=f"g{index}", gpu_index=index, util_pct=70.0,
+                       mem_used_bytes=40 << 30, mem_total_bytes=80 << 30, power_w=400.0))  # fmt: skip
+    return out
+
+
+def test_judging_eight_ranks() -> None:
+    """Budget: one window of 8 ranks in 5 ms."""
+    watch = Watch()
+    for rank in range(8):
+        watch.add(run(rank, 8))
+        for n in range(600):
+            watch.add(step(rank, n, 100))
+    for second in range(60):
+        for record in machine(second, 8):
+            watch.add(record)
+    times = []
+    for _ in range(20):
+        judges = [Judge() for _ in range(8)]
+        started = time.perf_counter()
+        for rank, judge in enumerate(judges):
+            judge.update(watch.timeline.window(f"r{rank}", 60 * S))
+        times.append(1000 * (time.perf_counter() - started))
+    print(f"\njudging 8 ranks once: median {statistics.median(times):.2f} ms, max {max(times):.2f} ms (budget 5 ms)")
+
+
+def test_a_thousand_ranks() -> None:
+    """Budget: 1,024 ranks at 5 steps/s in half a core."""
+    watch = Watch()
+    for rank in range(1024):
+        watch.add(run(rank, 1024))
+    spent = []
+    for second in range(20):
+        records = [step(rank, second * 5 + i, 200) for rank in range(1024) for i in range(5)]
+        records += machine(second, 8)
+        started = time.process_time()
+        for record in records:
+            watch.add(record)
+        watch.tick((second + 1) * S)
+        watch.view((second + 1) * S)
+        spent.append(time.process_time() - started)
+    print(f"\n1,024 ranks at 5 steps/s: {100 * statistics.median(spent[10:]):.0f} % of a core (budget 50 %)")
+
+
+WEEK = """
+import resource, sys
+from tests.benchmarks.bench_watch import machine, run, step
+from gputop.timeline import S
+from gputop.watching import Watch
+
+def rss():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6
+
+watch = Watch()
+for rank in range(8):
+    watch.add(run(rank, 8))
+days = int(sys.argv[1])
+marks = []
+for minute in range(days * 24 * 60):
+    for rank in range(8):
+        for i in range(60):
+            watch.add(step(rank, minute * 60 + i, 1000))
+    for second in range(0, 60, 20):
+        for record in machine(minute * 60 + second, 8):
+            watch.add(record)
+    if minute % 30 == 0:
+        watch.tick(minute * 60 * S)
+        watch.view(minute * 60 * S)
+    if minute % (24 * 60) == 24 * 60 - 1:
+        marks.append(round(rss(), 1))
+print(marks)
+"""
+
+
+def test_a_week_of_eight_ranks() -> None:
+    """Budget: flat, at most 120 MB. Two simulated days tell: every tier is full after two."""
+    done = subprocess.run([sys.executable, "-c", WEEK, "3"], capture_output=True, text=True, check=True, timeout=900)
+    print(f"\nresident memory after each simulated day, 8 ranks and 8 GPUs: {done.stdout.strip()} MB (budget 120 MB)")
+
+
+def test_taking_in_steps() -> None:
+    """What one step costs the watching side."""
+    watch = Watch()
+    watch.add(run(0, 1))
+    records = [step(0, n, 1) for n in range(20_000)]
+    gc.collect()
+    started = time.process_time()
+    for record in records:
+        watch.add(record)
+    print(f"\ntaking in a step: {1e6 * (time.process_time() - started) / len(records):.1f} us")
