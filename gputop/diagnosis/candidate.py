@@ -12,7 +12,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A cause as one possible answer. `share_pct` is the step time (on a GPU: device time) that it explains.
 
     `fit` (0 to 1) is how far the independent signals agree with it. `estimated`: the share rests on an estimate, and
-    ranks after an equal measurement. `state`: nothing else is looked at (stalled, warm-up). `healthy`: no fault, so the
+    ranks after an equal measurement. `upper`: an upper bound, which ranks after both. `state`: nothing else is looked at (stalled, warm-up). `healthy`: no fault, so the
     share is what is in order. `certain`: a placement fault that no share outweighs. `beside`: it holds a busy device
     back as well, so that a busy device does not clear it.
     """
@@ -26,6 +26,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     advice: list[Advice] = []
     speedup_limit: float | None = None
     estimated: bool = False
+    upper: bool = False
     state: bool = False
     healthy: bool = False
     certain: bool = False
@@ -35,11 +36,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def score(self) -> float:
         """What candidates are ranked by: the share explained, as far as the signals agree."""
-        return self.share_pct * self.fit * (ESTIMATE_RANK if self.estimated else 1.0)
+        rank = UPPER_RANK if self.upper else ESTIMATE_RANK if self.estimated else 1.0
+        return self.share_pct * self.fit * rank
 
 
 ESTIMATE_RANK = 0.95
 """An estimated share counts this much of a measured one, so that it ranks after an equal measurement."""
+
+UPPER_RANK = 0.75
+"""The same for a share that is only known to be no larger: after a wait for data every queue is found empty."""
 
 
 DOUBT = 0.2

@@ -141,6 +141,24 @@ def remote(facts: Facts) -> str | None:
     return kind if kind and (kind.lower() in REMOTE or kind.lower().startswith("fuse")) else None
 
 
+TAIL_RATIO = 20.0
+"""The longest waits over the median one from which they are heavy-tailed: storage answers in 1 ms or in a minute."""
+
+UNEVEN = 2.0
+"""The longest wait over the mean long one from which long waits are no beat of workers taking turns."""
+
+
+def heavy_tailed(wait: InputWait) -> bool:
+    """Whether a few waits are very long, at no beat or of very different lengths."""
+    form = wait.shape
+    if form.long_steps < 2 or form.max_ms < TAIL_RATIO * max(form.median_ms, 1e-3):
+        return False
+    return form.period is None or form.max_ms >= UNEVEN * form.long_ms
+
+
+DISK_WAIT_SHARE = 0.3
+"""Share of looks at the workers that find them in uninterruptible disk wait from which it is storage they wait for."""
+
 READY_SHARE = 0.7
 """Share of the waits in which batches lay ready from which it is not the workers that are slow."""
 

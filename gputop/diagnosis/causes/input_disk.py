@@ -6,9 +6,12 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
+    DISK_WAIT_SHARE,
     ENTER_PCT,
     IDLE_WORKER_PCT,
+    TAIL_RATIO,
     InputWait,
+    heavy_tailed,
     input_wait,
     loader_code,
     remote,
@@ -25,12 +28,6 @@ DISK_BUSY_PCT = 80.0
 
 IOWAIT_PCT = 10.0
 """CPU time waiting for I/O, percent of all cores: with idle cores beside it, only disks are awaited."""
-
-DISK_WAIT_SHARE = 0.3
-"""Share of looks at the workers that find them in uninterruptible disk wait."""
-
-TAIL_RATIO = 20.0
-"""The longest waits over the median one from which they are heavy-tailed: storage answers in 1 ms or in a minute."""
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -52,7 +49,7 @@ def examine(facts: Facts) -> Candidate | None:
         case.weigh("file system of the data set", away, True, None, "loader", 1.5)
         signals = [signal for signal in signals if signal[1] is not None and signal[1] >= signal[2]]
     busy = case.any_of(3.0, "host", *signals)
-    tailed = _heavy_tailed(wait)
+    tailed = heavy_tailed(wait)
     if tailed:
         form = wait.shape
         case.at_least(
@@ -77,11 +74,6 @@ def examine(facts: Facts) -> Candidate | None:
         advice=_advice(facts, wait, away),
         speedup_limit=speedup(wait.lost_pct),
     )
-
-
-def _heavy_tailed(wait: InputWait) -> bool:
-    form = wait.shape
-    return form.long_steps >= 2 and form.period is None and form.max_ms >= TAIL_RATIO * max(form.median_ms, 1e-3)
 
 
 def _what(facts: Facts, away: str | None, tailed: bool) -> str:

@@ -6,10 +6,13 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
+    DISK_WAIT_SHARE,
     ENTER_PCT,
     FREE_SHARE,
+    UNEVEN,
     InputWait,
     delivered,
+    heavy_tailed,
     input_wait,
     loader_code,
     remote,
@@ -53,6 +56,13 @@ def examine(facts: Facts) -> Candidate | None:
             case.at_least("CPU of each worker", busy, BUSY_WORKER_PCT, "%", "process", 0.5)
         if machine.cores and not wait.waiting:
             case.at_most("workers", float(wait.workers), machine.cores - 1, "workers", "loader")
+    stuck = machine.workers_in_disk_wait
+    if stuck is not None and stuck >= DISK_WAIT_SHARE:
+        case.at_most("looks that found workers in disk wait", 100 * stuck, 100 * DISK_WAIT_SHARE, "%", "process", 2.0)
+    if wait.workers and heavy_tailed(wait) and wait.late_share is None:
+        case.at_most(
+            "longest wait over the usual long one", wait.shape.max_ms / wait.shape.long_ms, UNEVEN, "x", "steps", 2.0
+        )
     away = remote(facts)
     if away and wait.workers and wait.waiting:
         case.weigh("file system of the data set", away, False, None, "loader", 2.0)

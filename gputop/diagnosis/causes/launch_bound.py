@@ -76,6 +76,7 @@ def examine(facts: Facts) -> Candidate | None:
         advice=_advice(facts),
         speedup_limit=speedup(share, device.util_pct or 0.0) if idle.upper else speedup(share),
         estimated=idle.estimated,
+        upper=idle.upper,
     )
 
 

@@ -56,6 +56,7 @@ def examine(facts: Facts) -> Candidate | None:
         advice=_advice(facts),
         speedup_limit=speedup(share),
         estimated=idle is None or idle.estimated,
+        upper=idle is not None and idle.upper,
     )
 
 

@@ -61,6 +61,7 @@ def examine(facts: Facts) -> Candidate | None:
         advice=_advice(facts, sites),
         speedup_limit=speedup(idle.sync_pct),
         estimated=idle.estimated,
+        upper=idle.upper,
     )
 
 

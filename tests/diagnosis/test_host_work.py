@@ -1,0 +1,117 @@
+"""host-work: traces with it planted, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputop.records import AnyRecord, Site, SiteSample
+from tests.diagnosis.builder import COMPUTE, MS, READS, RUN_ID, SITES, T0, S, busy, expect, low, others, trace
+
+CAUSE = "host-work"
+
+PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "other steps only": lambda: trace({"data": 1, "forward": 15, "backward": 20, "optimizer": 4}, ms=70),
+    "other util": lambda: trace(
+        {"data": 1, "forward": 15, "backward": 20, "optimizer": 4},
+        ms=70,
+        gpu=low(55),
+        process={"cpu_pct": 100, "main_thread_cpu_pct": 99},
+    ),
+    "idle other": lambda: trace(
+        {"data": 1, "forward": 15, "backward": 20, "optimizer": 4},
+        ms=70,
+        idle={"other": 28, "data": 0.2},
+        queue_empty=0.5,
+    ),
+    "named": lambda: trace(
+        {"data": 1, "forward": 15, "backward": 20, "optimizer": 4, "logging": 30}, idle={"logging": 28}
+    ),
+    "every 10": lambda: trace(
+        {"data": 1, "forward": 15, "backward": 20, "optimizer": 4},
+        each=lambda i: {"phases": {"metrics": 400 if i % 10 == 9 else 0}},
+        gpu=low(50),
+    ),
+    "cpu": lambda: trace(
+        {"data": 1, "forward": 5, "backward": 6, "optimizer": 1}, ms=28, run={"device": "cpu"}, no_gpu=True
+    ),
+    "cpu noisy": lambda: trace(
+        {"data": 1, "forward": 5, "backward": 6, "optimizer": 1},
+        ms=28,
+        run={"device": "cpu", "cores_allowed": 2},
+        no_gpu=True,
+        host={"cpu_pct": 99, "cores": 2},
+        process={"cpu_pct": 55, "main_thread_cpu_pct": 55, "main_thread_wait_pct": 20},
+        extra=[],
+    ),
+    "workers there": lambda: trace(
+        {"data": 1, "forward": 15, "backward": 20, "optimizer": 4},
+        ms=70,
+        loader={"num_workers": 4},
+        gpu=low(50),
+        host={"cpu_pct": 15, "cores": 16},
+        process={"cpu_pct": 100, "main_thread_cpu_pct": 97},
+    ),
+    "15 of 20 host clock": lambda: trace({"data": 0.3, "forward": 2, "backward": 2.5, "optimizer": 0.5}, ms=20),
+    "site": lambda: trace(
+        {"data": 1, "forward": 15, "backward": 20, "optimizer": 4},
+        ms=70,
+        gpu=low(55),
+        extra=[
+            Site(t=T0 + i * S, run_id=RUN_ID, sites=[SiteSample(phase="other", site="train.py:77", samples=9)])
+            for i in range(8)
+        ],
+    ),
+}
+"""Traces with this cause planted."""
+
+LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-workers: cpu run steps only": lambda: trace(
+        {"data": 60, "forward": 12, "backward": 20, "optimizer": 4}, run={"device": "cpu"}, loader={"num_workers": 0}
+    ),
+    "sync: idle other": lambda: trace(
+        READS, ms=100, sync_count=20, sync_ns=35 * MS, sync_sites=SITES, idle={"other": 30}, queue_empty=0.9
+    ),
+    "launch-bound: util low": lambda: trace(
+        COMPUTE,
+        gpu=low(22, mem_util_pct=3),
+        host={"cpu_pct": 8, "cores": 16},
+        process={"cpu_pct": 101, "main_thread_cpu_pct": 100},
+    ),
+    "evaluation: phase cpu": lambda: trace(
+        COMPUTE, each=lambda i: {"phases": {"eval": 3000 if i % 20 == 19 else 0}}, run={"device": "cpu"}
+    ),
+    "checkpoint: cpu": lambda: trace(
+        COMPUTE,
+        each=lambda i: {"phases": {"checkpoint": 2500 if i % 40 == 39 else 0}},
+        n=200,
+        run={"device": "cpu"},
+        no_gpu=True,
+    ),
+    "gpu-bound: accum": lambda: trace(
+        {"data": 1, "forward": 30, "backward": 45},
+        each=lambda i: {"optimizer_step": i % 8 == 7, "phases": {"optimizer": 10 if i % 8 == 7 else 0}},
+        gpu=busy(),
+        queue_empty=0.05,
+    ),
+    "host-contention: wait": lambda: trace(
+        {"data": 1, "forward": 30, "backward": 50, "optimizer": 5},
+        run={"device": "cpu"},
+        no_gpu=True,
+        host={"cpu_pct": 99, "cores": 8, "load1": 20},
+        process={"cpu_pct": 300, "main_thread_cpu_pct": 55, "main_thread_wait_pct": 42},
+        extra=others("ffmpeg", 480),
+    ),
+}
+"""Traces that look like it, named after what they are."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(name: str) -> None:
+    expect(CAUSE, PLANTED[name]())
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alike(name: str) -> None:
+    expect(name.partition(":")[0], LOOK_ALIKES[name]())

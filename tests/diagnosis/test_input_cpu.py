@@ -1,0 +1,123 @@
+"""input-cpu: traces with it planted, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputop.records import AnyRecord
+from tests.diagnosis.builder import STARVED, expect, low, trace, workers
+
+CAUSE = "input-cpu"
+
+PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "steps host process": lambda: trace(
+        STARVED,
+        loader={"num_workers": 8},
+        gpu=low(),
+        host={"cpu_pct": 97, "cores": 8},
+        process={"cpu_pct": 30, "workers": workers(8, 93)},
+    ),
+    "no workers listed": lambda: trace(
+        STARVED, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 98, "cores": 8, "iowait_pct": 1}
+    ),
+    "1 core, 0 workers": lambda: trace(
+        STARVED, loader={"num_workers": 0}, run={"cores_allowed": 1}, gpu=low(), host={"cpu_pct": 98, "cores": 1}
+    ),
+    "gpu idle": lambda: trace(
+        STARVED,
+        idle={"data": 58},
+        queue_empty=0.9,
+        loader={"num_workers": 8},
+        gpu=low(),
+        host={"cpu_pct": 97, "cores": 8},
+        process={"cpu_pct": 30, "workers": workers(8, 93)},
+    ),
+    "worker 100 16of16": lambda: trace(
+        STARVED,
+        loader={"num_workers": 16, "persistent_workers": True, "pin_memory": True},
+        run={"cores_allowed": 16, "cores": 16},
+        gpu=low(30),
+        host={"cpu_pct": 99, "cores": 16, "iowait_pct": 0.2, "user_pct": 93, "system_pct": 5},
+        process={"cpu_pct": 45, "main_thread_cpu_pct": 30, "workers": workers(16, 97, state="R")},
+    ),
+    "quota4": lambda: trace(
+        STARVED,
+        loader={"num_workers": 4},
+        run={"cores_allowed": 4, "cores": 64},
+        gpu=low(30),
+        host={"cpu_pct": 7, "cores": 64},
+        process={"cpu_pct": 45, "workers": workers(4, 92)},
+    ),
+    "cpu_pct incl workers": lambda: trace(
+        STARVED,
+        loader={"num_workers": 8},
+        run={"cores_allowed": 8},
+        gpu=low(30),
+        host={"cpu_pct": 98, "cores": 8},
+        process={"cpu_pct": 60, "workers": workers(8, 90)},
+    ),
+}
+"""Traces with this cause planted."""
+
+LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-workers: gpu idle": lambda: trace(
+        STARVED,
+        idle={"data": 55},
+        queue_empty=0.9,
+        loader={"num_workers": 2},
+        gpu=low(),
+        host={"cpu_pct": 20, "cores": 16},
+        process={"cpu_pct": 50, "workers": workers(2, 96)},
+    ),
+    "input-workers: cpu run noisy": lambda: trace(
+        {"data": 60, "forward": 12, "backward": 20, "optimizer": 4},
+        run={"device": "cpu", "cores_allowed": 2},
+        no_gpu=True,
+        loader={"num_workers": 0},
+        host={"cpu_pct": 99, "cores": 2},
+        process={"cpu_pct": 55, "main_thread_cpu_pct": 55, "main_thread_wait_pct": 15},
+    ),
+    "input-workers: cpu run 0 workers": lambda: trace(
+        {"data": 60, "forward": 12, "backward": 20, "optimizer": 4},
+        run={"device": "cpu", "cores_allowed": 8},
+        no_gpu=True,
+        loader={"num_workers": 0},
+        host={"cpu_pct": 20, "cores": 8},
+        process={"cpu_pct": 110},
+    ),
+    "input-oversubscribed: 140%": lambda: trace(
+        STARVED,
+        loader={"num_workers": 8},
+        gpu=low(),
+        host={"cpu_pct": 98, "cores": 8, "load1": 50},
+        process={"cpu_pct": 40, "workers": workers(8, 140, threads=30)},
+    ),
+    "input-disk: disk": lambda: trace(
+        STARVED,
+        loader={"num_workers": 4},
+        gpu=low(),
+        host={"cpu_pct": 15, "cores": 16, "iowait_pct": 30, "disk_busy_pct": 98, "disk_read_bytes_s": 180e6},
+        process={"cpu_pct": 30, "workers": workers(4, 12, state="D")},
+    ),
+    "cpu-bound: with loader": lambda: trace(
+        {"data": 1, "forward": 80, "backward": 150, "optimizer": 8},
+        run={"device": "cpu", "cores_allowed": 4},
+        no_gpu=True,
+        loader={"num_workers": 0},
+        host={"cpu_pct": 98, "cores": 4},
+        process={"cpu_pct": 390, "main_thread_cpu_pct": 98, "main_thread_wait_pct": 1},
+    ),
+}
+"""Traces that look like it, named after what they are."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(name: str) -> None:
+    expect(CAUSE, PLANTED[name]())
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alike(name: str) -> None:
+    expect(name.partition(":")[0], LOOK_ALIKES[name]())

@@ -1,0 +1,99 @@
+"""input-oversubscribed: traces with it planted, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputop.records import AnyRecord
+from tests.diagnosis.builder import STARVED, expect, low, others, trace, workers
+
+CAUSE = "input-oversubscribed"
+
+PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "threads": lambda: trace(
+        STARVED,
+        loader={"num_workers": 16},
+        gpu=low(),
+        host={"cpu_pct": 99, "cores": 8, "system_pct": 20, "load1": 64},
+        process={"cpu_pct": 40, "workers": workers(16, 47, threads=9)},
+    ),
+    "affinity1": lambda: trace(
+        STARVED,
+        loader={"num_workers": 8},
+        run={"cores_allowed": 1, "cores": 96},
+        gpu=low(),
+        host={"cpu_pct": 2, "cores": 96},
+        process={"cpu_pct": 30, "workers": workers(8, 9)},
+    ),
+    "quota": lambda: trace(
+        STARVED,
+        loader={"num_workers": 8},
+        gpu=low(),
+        host={"cpu_pct": 12, "cores": 64, "cpu_quota_cores": 4, "throttled_ns": lambda i: i * 400_000_000},
+        process={"cpu_pct": 30, "workers": workers(8, 45)},
+    ),
+    "140%": lambda: trace(
+        STARVED,
+        loader={"num_workers": 8},
+        gpu=low(),
+        host={"cpu_pct": 98, "cores": 8, "load1": 50},
+        process={"cpu_pct": 40, "workers": workers(8, 140, threads=30)},
+    ),
+    "32 workers 4 cores": lambda: trace(
+        STARVED,
+        loader={"num_workers": 32},
+        run={"cores_allowed": 4, "cores": 4},
+        gpu=low(),
+        host={"cpu_pct": 100, "cores": 4, "load1": 34, "system_pct": 18},
+        process={"cpu_pct": 20, "workers": workers(32, 11)},
+    ),
+    "no process": lambda: trace(
+        STARVED,
+        loader={"num_workers": 32},
+        run={"cores_allowed": 4, "cores": 4},
+        gpu=low(),
+        host={"cpu_pct": 100, "cores": 4, "load1": 34, "system_pct": 18},
+    ),
+}
+"""Traces with this cause planted."""
+
+LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-cpu: worker 100 16of16": lambda: trace(
+        STARVED,
+        loader={"num_workers": 16, "persistent_workers": True, "pin_memory": True},
+        run={"cores_allowed": 16, "cores": 16},
+        gpu=low(30),
+        host={"cpu_pct": 99, "cores": 16, "iowait_pct": 0.2, "user_pct": 93, "system_pct": 5},
+        process={"cpu_pct": 45, "main_thread_cpu_pct": 30, "workers": workers(16, 97, state="R")},
+    ),
+    "input-workers: gpu idle": lambda: trace(
+        STARVED,
+        idle={"data": 55},
+        queue_empty=0.9,
+        loader={"num_workers": 2},
+        gpu=low(),
+        host={"cpu_pct": 20, "cores": 16},
+        process={"cpu_pct": 50, "workers": workers(2, 96)},
+    ),
+    "host-contention: wait": lambda: trace(
+        {"data": 1, "forward": 30, "backward": 50, "optimizer": 5},
+        run={"device": "cpu"},
+        no_gpu=True,
+        host={"cpu_pct": 99, "cores": 8, "load1": 20},
+        process={"cpu_pct": 300, "main_thread_cpu_pct": 55, "main_thread_wait_pct": 42},
+        extra=others("ffmpeg", 480),
+    ),
+}
+"""Traces that look like it, named after what they are."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(name: str) -> None:
+    expect(CAUSE, PLANTED[name]())
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alike(name: str) -> None:
+    expect(name.partition(":")[0], LOOK_ALIKES[name]())

@@ -1,0 +1,82 @@
+"""input-slow-sample: traces with it planted, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gputop.records import AnyRecord
+from tests.diagnosis.builder import MS, STARVED, expect, low, trace, workers
+
+
+def one_slow(i: int) -> dict[str, Any]:
+    """One batch in ten is late while later ones lie ready."""
+    return {"phases": {"data": 400 if i % 10 == 0 else 1}, "late_ready": 5 if i % 10 == 0 else 0, "ready_batches": 5}
+
+
+CAUSE = "input-slow-sample"
+
+PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "late": lambda: trace(
+        {"h2d": 2, "forward": 12, "backward": 20, "optimizer": 4, "data": 1},
+        each=one_slow,
+        loader={"num_workers": 8, "in_order": True},
+        gpu=low(45),
+        host={"cpu_pct": 20, "cores": 16},
+    ),
+    "steps only": lambda: trace({"h2d": 2, "forward": 12, "backward": 20, "optimizer": 4, "data": 1}, each=one_slow),
+    "random": lambda: trace(
+        {"data": 1, "forward": 12, "backward": 20, "optimizer": 4},
+        each=lambda i: {
+            "phases": {"data": 300 if i in (7, 19, 23, 40, 41, 66, 78, 90, 111) else 1},
+            "late_ready": 6 if i in (7, 19, 23, 40, 41, 66, 78, 90, 111) else 0,
+            "ready_batches": 6 if i in (7, 19, 23, 40, 41, 66, 78, 90, 111) else 8,
+        },
+    ),
+    "idle": lambda: trace(
+        {"data": 1, "forward": 12, "backward": 20, "optimizer": 4},
+        each=lambda i: {
+            "phases": {"data": 300 if i % 12 == 5 else 1},
+            "late_ready": 6 if i % 12 == 5 else 0,
+            "gpu_idle_ns": {"data": 295 * MS if i % 12 == 5 else 100000},
+            "queue_empty": 0.1,
+        },
+        loader={"num_workers": 8, "prefetch_factor": 2},
+    ),
+}
+"""Traces with this cause planted."""
+
+LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-workers: 4 workers sawtooth": lambda: trace(
+        {"data": 1, "forward": 12, "backward": 20, "optimizer": 4},
+        each=lambda i: {"phases": {"data": 2 if i % 4 else 230}},
+        loader={"num_workers": 4},
+        host={"cpu_pct": 25, "cores": 16},
+        process={"cpu_pct": 40, "workers": workers(4, 97)},
+    ),
+    "input-transfer: ready": lambda: trace(
+        STARVED, ready_batches=6, late_ready=0, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 20, "cores": 16}
+    ),
+    "input-cpu: gpu idle": lambda: trace(
+        STARVED,
+        idle={"data": 58},
+        queue_empty=0.9,
+        loader={"num_workers": 8},
+        gpu=low(),
+        host={"cpu_pct": 97, "cores": 8},
+        process={"cpu_pct": 30, "workers": workers(8, 93)},
+    ),
+}
+"""Traces that look like it, named after what they are."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(name: str) -> None:
+    expect(CAUSE, PLANTED[name]())
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alike(name: str) -> None:
+    expect(name.partition(":")[0], LOOK_ALIKES[name]())

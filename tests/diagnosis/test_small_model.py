@@ -1,0 +1,90 @@
+"""small-model: traces with it planted, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputop.records import AnyRecord
+from tests.diagnosis.builder import COMPUTE, GPU_BYTES, expect, low, trace
+
+CAUSE = "small-model"
+
+PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "tiny": lambda: trace(
+        {"data": 0.2, "forward": 1, "backward": 1.5, "optimizer": 0.8},
+        n=3000,
+        queue_empty=0.95,
+        gpu={
+            "util_pct": 18,
+            "mem_used_bytes": 1 << 30,
+            "mem_total_bytes": GPU_BYTES,
+            "power_w": 110,
+            "power_limit_w": 700,
+        },
+        model={"param_count": 300_000},
+    ),
+    "no queue": lambda: trace(
+        {"data": 0.2, "forward": 1, "backward": 1.5, "optimizer": 0.8},
+        n=300,
+        gpu={
+            "util_pct": 18,
+            "mem_used_bytes": 1 << 30,
+            "mem_total_bytes": GPU_BYTES,
+            "power_w": 110,
+            "power_limit_w": 700,
+        },
+        model={"param_count": 300_000},
+    ),
+    "no params": lambda: trace(
+        {"data": 0.2, "forward": 1, "backward": 1.5, "optimizer": 0.8},
+        n=300,
+        gpu={
+            "util_pct": 12,
+            "mem_used_bytes": 1 << 30,
+            "mem_total_bytes": GPU_BYTES,
+            "power_w": 90,
+            "power_limit_w": 700,
+        },
+    ),
+    "resnet tiny": lambda: trace(
+        {"data": 0.5, "forward": 2, "backward": 3, "optimizer": 1},
+        n=800,
+        queue_empty=0.9,
+        gpu={
+            "util_pct": 10,
+            "mem_used_bytes": 600 << 20,
+            "mem_total_bytes": 24 << 30,
+            "power_w": 60,
+            "power_limit_w": 350,
+        },
+        model={"param_count": 100_000, "param_tensors": 6},
+        device={"forward": 0.1, "backward": 0.2, "optimizer": 0.1},
+    ),
+}
+"""Traces with this cause planted."""
+
+LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "launch-bound: gpu_ns span": lambda: trace(
+        COMPUTE,
+        queue_empty=0.95,
+        device={"forward": 30, "backward": 45, "optimizer": 8},
+        gpu=low(30),
+        model={"param_count": 60_000_000},
+    ),
+    "gpu-bound: events": lambda: trace(
+        COMPUTE, device={"forward": 32, "backward": 44, "optimizer": 8}, idle={"data": 0.4}, queue_empty=0.05
+    ),
+}
+"""Traces that look like it, named after what they are."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(name: str) -> None:
+    expect(CAUSE, PLANTED[name]())
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alike(name: str) -> None:
+    expect(name.partition(":")[0], LOOK_ALIKES[name]())

@@ -1,0 +1,66 @@
+"""warmup: traces with it planted, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gputop.records import AnyRecord
+from tests.diagnosis.builder import COMPUTE, busy, expect, trace
+
+
+def new_shapes(i: int) -> dict[str, Any]:
+    """Every second step meets a new shape and compiles."""
+    return {"shapes": min(i // 2 + 1, 12), "phases": {"forward": 1500 if i % 2 == 0 and i < 24 else 20}}
+
+
+CAUSE = "warmup"
+
+PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "shapes": lambda: trace({"data": 1, "forward": 20, "backward": 30, "optimizer": 4}, n=24, each=new_shapes),
+    "recompile": lambda: trace(
+        {"data": 1, "forward": 20, "backward": 30, "optimizer": 4},
+        each=lambda i: {"shapes": 1 + i // 6, "phases": {"forward": 900 if i % 6 == 0 else 20}},
+    ),
+    "first": lambda: trace(
+        {"data": 1, "forward": 20, "backward": 30, "optimizer": 4},
+        n=12,
+        each=lambda i: {"kind": "warmup" if i < 6 else None, "phases": {"forward": 3000 if i < 6 else 20}},
+    ),
+    "20 of 40": lambda: trace(
+        COMPUTE, n=40, each=lambda i: {"shapes": 1, "phases": {"forward": 4000 if i < 3 else 30}}
+    ),
+}
+"""Traces with this cause planted."""
+
+LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "gpu-bound: accum": lambda: trace(
+        {"data": 1, "forward": 30, "backward": 45},
+        each=lambda i: {"optimizer_step": i % 8 == 7, "phases": {"optimizer": 10 if i % 8 == 7 else 0}},
+        gpu=busy(),
+        queue_empty=0.05,
+    ),
+    "input-restart: first only, n=200": lambda: trace(
+        {"data": 2, "forward": 20, "backward": 30, "optimizer": 4},
+        n=200,
+        each=lambda i: {
+            "epoch": i // 40,
+            "first_of_epoch": i % 40 == 0,
+            "phases": {"data": 1200 if i % 40 == 0 else 2},
+        },
+        loader={"num_workers": 8, "persistent_workers": False, "batches": 40},
+    ),
+}
+"""Traces that look like it, named after what they are."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(name: str) -> None:
+    expect(CAUSE, PLANTED[name]())
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alike(name: str) -> None:
+    expect(name.partition(":")[0], LOOK_ALIKES[name]())
