@@ -24,7 +24,7 @@ class SimulatedGpu:
         """One tick."""
         state = self._reader.read(now_ns)
         if state is None:
-            return [self._reader.absent(now_ns)]
+            return [*self._reader.missing(now_ns)]
         burst = readings.burst(state, self._seen)
         self._seen = state
         return [readings.gpu(state), *([burst] if burst else [])]

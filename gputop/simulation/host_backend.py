@@ -32,7 +32,7 @@ class SimulatedHost:
         """One tick; the first has nothing to take rates from."""
         state, since = self._reader.read(now_ns), self._seen
         if state is None:
-            return [self._reader.absent(now_ns)]
+            return [*self._reader.missing(now_ns)]
         self._seen = state
         if since is None or since.pid != state.pid or state.t - since.t < 50_000_000:
             return []

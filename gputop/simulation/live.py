@@ -28,14 +28,14 @@ class LiveTap:
 
     @contextmanager
     def reads(self, count: int) -> Iterator[None]:
-        """What the sync hook would have seen of so many reads at the caller's line."""
-        site, start = f"loop.py:{sys._getframe(2).f_lineno}", time.monotonic_ns()
+        """A `sync` phase at the caller's line, with as many reads as the sync hook would have seen there."""
+        publisher, site, start = core.current, f"loop.py:{sys._getframe(2).f_lineno}", time.monotonic_ns()
+        token = publisher.ledger.begin_phase("sync", start) if publisher is not None else None
         yield
-        publisher = core.current
-        if publisher is not None and publisher.active:
-            publisher.ledger.synced(site, ".item()", start, time.monotonic_ns())
-            if publisher.ledger.loop.seg is not None:
-                note_site(publisher.ledger.loop.seg, (site, ".item()"), count - 1, 0)
+        if publisher is not None and token is not None:
+            end = time.monotonic_ns()
+            note_site(token[0], (site, ".item()"), count, end - start)
+            publisher.ledger.end_phase("sync", token, end)
 
     def copied(self, nbytes: int, pageable: int) -> None:
         """What the transfer hook would have counted."""

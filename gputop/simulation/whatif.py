@@ -48,7 +48,7 @@ REMEDIES: dict[str, Callable[[Physics], Physics]] = {
 """Each resource by the cause that its shortage is: the run with plenty of it, in the order of how little it changes."""
 
 
-class _Unwatched:
+class Unwatched:
     """A tap that reports to nobody."""
 
     def steps(self, loader: Any) -> Iterator[Any]:
@@ -68,7 +68,7 @@ def speed(physics: Physics, seconds: float = 20.0, seed: int = 0) -> float:
     """Steps a second of a run, its first fifth left out."""
     clock = VirtualClock()
     done: list[tuple[int, int]] = []
-    for step in train(Rig(clock, physics, seed), _Unwatched()):
+    for step in train(Rig(clock, physics, seed), Unwatched()):
         done.append((clock.now(), step))
         if clock.now() >= seconds * 1e9:
             break
@@ -98,7 +98,7 @@ def truth(physics: Physics, seconds: float = 20.0, seed: int = 0) -> str:
 def _small(physics: Physics, seconds: float, seed: int) -> bool:
     clock = VirtualClock()
     rig = Rig(clock, physics, seed)
-    for _ in train(rig, _Unwatched()):
+    for _ in train(rig, Unwatched()):
         if clock.now() >= seconds * 2e8:
             break
     gpu, now = physics.gpu, clock.now()
