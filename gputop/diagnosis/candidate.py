@@ -12,9 +12,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A cause as one possible answer. `share_pct` is the step time (on a GPU: device time) that it explains.
 
     `fit` (0 to 1) is how far the independent signals agree with it. `estimated`: the share rests on an estimate, and
-    ranks after an equal measurement. `upper`: an upper bound, which ranks after both. `state`: nothing else is looked at (stalled, warm-up). `healthy`: no fault, so the
-    share is what is in order. `certain`: a placement fault that no share outweighs. `beside`: it holds a busy device
-    back as well, so that a busy device does not clear it.
+    ranks after an equal measurement. `upper`: an upper bound, which ranks after both. `state`: nothing else is looked
+    at (stalled, warm-up). `healthy`: no fault, so the share is what is in order. `certain`: a placement fault that no
+    share outweighs. `beside`: it holds a busy device back as well, so that a busy device does not clear it.
     """
 
     cause: str

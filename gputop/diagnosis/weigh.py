@@ -148,7 +148,7 @@ def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) ->
     ratio = min(1.0, max(rivals, default=0.0) / winner.score) if winner.score else 1.0
     if winner.certain or winner.state:
         ratio = 0.0
-    steps = 1.0 if loop.span_s >= FULL_SPAN_S else min(1.0, loop.seen / FIRM_STEPS)
+    steps = min(1.0, max(loop.seen / FIRM_STEPS, loop.span_s / FULL_SPAN_S))
     trust = 1.0 if winner.family in ("episodic", "placement") or lost is None else CLOCK_TRUST[lost.source]
     return min(MOST_SURE, coverage(facts) * winner.fit * trust * steps * (0.6 + 0.4 * (1 - ratio)))
 

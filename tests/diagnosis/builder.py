@@ -72,7 +72,7 @@ def trace(
     random = Random(seed)
     records: list[AnyRecord] = [Run(t=t0, run_id=RUN_ID, pid=PID, host=HOST, **({"device": "cuda:0"} | (run or {})))]
     if no_gpu:
-        records.append(Sampler(t=t0, host=HOST, backend="nvml", state="absent", why="no NVIDIA driver"))
+        records.append(Sampler(t=t0, host=HOST, backend="nvml", state="absent", devices=0, why="no NVIDIA driver"))
     if loader is not None:
         records.append(Loader(t=t0, run_id=RUN_ID, loader_id=0, **loader))
     if model is not None:

@@ -9,7 +9,7 @@ import pytest
 from gputop.diagnosis.evidence import gather
 from gputop.diagnosis.verdict import judge
 from gputop.diagnosis.weigh import MOST_SURE
-from gputop.records import AnyRecord
+from gputop.records import AnyRecord, GpuProcess
 from tests.diagnosis.builder import COMPUTE, STARVED, busy, expect, low, others, trace, verdict, window, workers
 
 CPU = {"device": "cpu", "cores_allowed": 2}
@@ -76,8 +76,9 @@ def test_no_workers_on_the_only_core_is_a_matter_of_cpu() -> None:
 
 def test_a_fetch_that_sleeps_needs_no_free_core() -> None:
     records = trace(
-        {"data": 60, "forward": 12, "backward": 20, "optimizer": 4}, loader={"num_workers": 0}, n=120,
-        run={"device": "cpu", "cores_allowed": 1}, no_gpu=True, host={"cpu_pct": 45, "cores": 1}, host_cpu_ns=36_000_000,
+        {"data": 60, "forward": 12, "backward": 20, "optimizer": 4}, loader={"num_workers": 0},
+        run={"device": "cpu", "cores_allowed": 1}, no_gpu=True, host={"cpu_pct": 45, "cores": 1},
+        host_cpu_ns=36_000_000,
     )  # fmt: skip
     expect("input-workers", records)
 
@@ -181,8 +182,6 @@ def test_full_memory_at_low_use_is_said_and_is_no_verdict() -> None:
 
 
 def test_another_process_with_memory_on_the_gpu_is_said() -> None:
-    from gputop.records import GpuProcess
-
     listed = [GpuProcess(pid=4242, mem_bytes=20 << 30), GpuProcess(pid=77, mem_bytes=20 << 30, name="jupyter")]
     said = verdict(trace(COMPUTE, gpu=busy(processes=listed)))
     assert said.cause == "gpu-bound"

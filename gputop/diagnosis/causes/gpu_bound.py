@@ -40,7 +40,7 @@ def examine(facts: Facts) -> Candidate | None:
     total = training_lost(facts)
     if lost.source == "host" and total is None and loop.pct("sync") < SYNC_PCT:
         return None
-    if total is not None and total > MOSTLY_LOST_PCT:
+    if (total is not None and total > MOSTLY_LOST_PCT) or lost.unseen_pct > MOSTLY_LOST_PCT:
         return None
     case = Case(facts)
     case.at_most("device time lost", total, LOST_PCT, "%", lost.source, 2.0)

@@ -19,8 +19,8 @@ ENTER_PCT = 10.0
 NOTICE_PCT = 5.0
 """Percent from which it is examined at all."""
 
-FOLLOW_LOW, FOLLOW_HIGH = 0.85, 1.2
-"""Device time over host time of forward and backward between which the device follows the host call by call."""
+FOLLOW_HIGH = 1.2
+"""Device time over host time of forward and backward up to which the device follows the host call by call."""
 
 IDLE_UTIL_PCT = 50.0
 """Utilization, percent, below which the driver agrees. Above it proves nothing: any kernel counts as use."""
@@ -50,8 +50,7 @@ def examine(facts: Facts) -> Candidate | None:
         case.missing(2.0)
     case.at_least("boundaries that found the device's queue empty", lost.queue_empty, STARVED, "", "device", 2.0)
     if idle.follow is not None:
-        follows = FOLLOW_LOW <= idle.follow <= FOLLOW_HIGH
-        case.weigh("device time over host time in forward and backward", idle.follow, follows, "", "device", 1.0, 1.0)
+        case.at_most("device time over host time in forward and backward", idle.follow, FOLLOW_HIGH, "", "device")
     if device.util_pct is not None and device.util_pct <= IDLE_UTIL_PCT:
         case.at_most("GPU utilization", device.util_pct, IDLE_UTIL_PCT, "%", "driver", 0.5)
     case.at_most("power over its limit", device.power_ratio, LOW_POWER, "", "driver", 0.5)

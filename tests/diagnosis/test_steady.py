@@ -1,0 +1,125 @@
+"""Steadiness: a verdict holds under noise, changes when the run does, and says how long it has held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from gputop.diagnosis.steady import Judge
+from gputop.records import AnyRecord, Run, Step, Verdict
+from gputop.timeline import Timeline
+from tests.diagnosis.builder import HOST, MS, PID, RUN_ID, T0, S
+
+Phases = dict[str, float]
+
+INPUT: Phases = {"data": 60, "forward": 12, "backward": 20, "optimizer": 4}
+HOST_WORK: Phases = {"data": 1, "forward": 12, "backward": 20, "optimizer": 4, "other": 60}
+NEAR_TIE: Phases = {"data": 40, "forward": 12, "backward": 20, "optimizer": 4, "other": 38}
+
+
+def stream(*parts: tuple[float, Phases], noise: float = 0.05, seed: int = 3) -> Iterator[Step]:
+    """Steps of a run in parts, each (seconds, phases in ms); every phase trembles by itself by `noise`."""
+    random, t, n = Random(seed), T0, 0
+    for seconds, phases in parts:
+        until = t + round(seconds * S)
+        while t < until:
+            spent = {name: round(ms * MS * (1 + noise * random.uniform(-1, 1))) for name, ms in phases.items()}
+            length = sum(spent.values())
+            spent.pop("other", None)
+            yield Step(t=t, run_id=RUN_ID, n=n, dur_ns=length, phases_ns=spent, had_backward=True)
+            t, n = t + length, n + 1
+
+
+def judged(steps: Iterator[Step], judge: Judge | None = None) -> list[Verdict]:
+    """A verdict a second, as a viewer asks for them."""
+    judge, timeline = judge or Judge(), Timeline()
+    start: AnyRecord = Run(t=T0, run_id=RUN_ID, pid=PID, host=HOST, device="cpu")
+    timeline.add(start)
+    verdicts, due = [], T0 + S
+    for step in steps:
+        while step.t + step.dur_ns > due:
+            verdicts.append(judge.update(timeline.window(RUN_ID, due)))
+            due += S
+        timeline.add(step)
+    return verdicts
+
+
+def changes(verdicts: list[Verdict]) -> int:
+    """How often the cause changed after the first verdict."""
+    causes = [one.cause for one in verdicts if one.cause != "warmup"]
+    return sum(before != after for before, after in pairwise(causes))
+
+
+def test_no_verdict_before_ten_seconds_and_then_one() -> None:
+    said = judged(stream((15, INPUT)))
+    assert {one.cause for one in said[:9]} == {"warmup"}
+    assert all(one.tentative for one in said[:9])
+    assert said[10].cause == "input-workers"
+
+
+def test_five_steps_are_waited_for_where_they_take_longer_than_ten_seconds() -> None:
+    slow = {name: 50 * ms for name, ms in INPUT.items()}
+    said = judged(stream((100, slow)))
+    named = [one for one in said if one.cause == "input-workers"]
+    assert named
+    assert (named[0].t - T0) / S >= 5 * 4.8 - 2
+
+
+def test_a_verdict_is_tentative_until_twenty_steps() -> None:
+    slow = {name: 10 * ms for name, ms in INPUT.items()}
+    said = judged(stream((40, slow)))
+    after = {one.tentative for one in said if one.t > T0 + 25 * S}
+    assert next(one.tentative for one in said if one.cause == "input-workers")
+    assert after == {None}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("phases", [INPUT, HOST_WORK, NEAR_TIE])
+def test_steady_input_with_thirty_percent_noise_changes_at_most_once_a_minute(phases: Phases, seed: int) -> None:
+    said = judged(stream((130, phases), noise=0.3, seed=seed))
+    assert changes(said) <= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_real_change_is_noticed_once_it_fills_most_of_the_window(seed: int) -> None:
+    said = judged(stream((30, INPUT), (40, HOST_WORK), noise=0.2, seed=seed))
+    first = next(one.t for one in said if one.cause == "host-work")
+    assert (first - T0) / S <= 30 + 12
+
+
+def test_twice_the_share_takes_over_without_waiting_for_the_whole_window() -> None:
+    heavy = HOST_WORK | {"other": 400.0}
+    said = judged(stream((30, INPUT), (20, heavy)))
+    first = next(one.t for one in said if one.cause == "host-work")
+    assert (first - T0) / S <= 30 + 8
+
+
+def test_since_says_how_long_the_verdict_has_held() -> None:
+    said = judged(stream((30, INPUT), (40, HOST_WORK)))
+    held = [one for one in said if one.cause == "input-workers"]
+    changed = [one for one in said if one.cause == "host-work"]
+    assert {one.since_ns for one in held} == {held[0].t}
+    assert {one.since_ns for one in changed} == {changed[0].t}
+
+
+def test_segments_cover_the_time_without_holes() -> None:
+    judge = Judge()
+    judged(stream((30, INPUT), (40, HOST_WORK)), judge)
+    segments = judge.segments
+    assert [one.cause for one in segments] == ["warmup", "input-workers", "host-work"]
+    assert all(before.to_ns == after.from_ns for before, after in pairwise(segments))
+
+
+def test_figures_move_while_the_cause_holds() -> None:
+    said = judged(stream((40, INPUT), noise=0.3))
+    held = [one for one in said if one.cause == "input-workers"]
+    assert len({one.headline for one in held}) > 3
+
+
+def test_a_cause_that_wins_once_does_not_take_over() -> None:
+    flash = HOST_WORK | {"other": 90.0}
+    said = judged(stream((30, INPUT), (1.5, flash), (30, INPUT)))
+    assert "host-work" not in {one.cause for one in said}
