@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from gputop.sources import Source
-from gputop.timeline import S
+from gputop.tracks import S
 from gputop.view import View
 from gputop.watching import Watch
 

@@ -9,8 +9,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
-import msgspec
-
 from gputop.records import (
     Alive,
     Burst,
@@ -30,36 +28,13 @@ from gputop.records import (
     Verdict,
     supersede,
 )
-from gputop.tiers import Columns, Sketch
+from gputop.tracks import EXACT_STEPS, MIN_STEPS, WINDOW_NS, GpuTrack, HostTrack, RunTrack, S
 from gputop.window import Peer, Window
-
-S = 1_000_000_000
 
 R = TypeVar("R", bound=Record)
 
-EXACT_NS = 120 * S
-"""Exact records are kept this long; older ones live on in columns."""
-
-EXACT_STEPS = 4096
-"""Exact steps kept for a rank, however fast it runs."""
-
 EXACT_STEPS_ALL = 50_000
 """Exact steps kept for all ranks together: about 32 MB at some 650 bytes a step."""
-
-MIN_STEPS = 64
-"""Exact steps kept for a rank however many ranks there are: enough to judge it."""
-
-WINDOW_NS = 10 * S
-WINDOW_STEPS = 20
-"""A window is the last WINDOW_NS or WINDOW_STEPS steps, whichever reaches further back ..."""
-
-WINDOW_MAX_STEPS = 500
-WINDOW_MIN_STEPS = 5
-"""... but no more than EXACT_NS or WINDOW_MAX_STEPS, unless that left fewer than WINDOW_MIN_STEPS."""
-
-COLUMNS = 1800
-MINUTES = 2880
-"""Columns kept on the fine axis (an hour of 2 s) and on the minute axis (two days)."""
 
 MAX_PEERS = 32
 """Other ranks that a window shows, evenly taken from all there are: enough to tell a straggler from a collective."""
@@ -67,166 +42,6 @@ MAX_PEERS = 32
 EVENTS = 512
 RUNS = 2048
 """Runs remembered; beyond it the ones that ended longest ago are forgotten."""
-
-
-class RunTrack:
-    """All that is held of one run."""
-
-    def __init__(self, run: Run, column_ns: int) -> None:
-        self.run = run
-        self.loaders: dict[int, Loader] = {}
-        self.model: Model | None = None
-        self.alive: Alive | None = None
-        self.profile: Profile | None = None
-        self.steps: deque[Step] = deque()
-        self.sites: deque[Site] = deque(maxlen=180)
-        self.process: deque[Process] = deque(maxlen=180)
-        self.events: deque[Event] = deque(maxlen=128)
-        self.said: deque[Verdict] = deque(maxlen=4096)
-        self.fine = Columns(column_ns, COLUMNS)
-        self.minutes = Columns(60 * S, MINUTES)
-        self.sketch = Sketch()
-        self.phases: dict[str, float] = {}
-        self.first_t: int | None = None
-        self.last_end: int | None = None
-        self.train_steps = 0
-        self.train_ns = 0
-        self.samples = 0
-        self.backward_loaders: set[int | None] = set()
-        self.gaps = 0
-        self.ended: str | None = None
-        self._recent: tuple[int, int, tuple[Step, ...]] = (0, -1, ())
-        self._taken = 0
-
-    def kind(self, step: Step) -> str:
-        """What a step is: as its record says, else "train" when its loop is known to run backward (or none does)."""
-        if step.kind is not None:
-            return step.kind
-        if not self.backward_loaders or step.had_backward or step.loader_id in self.backward_loaders:
-            return "train"
-        return "eval"
-
-    def add_step(self, step: Step, limit: int) -> None:
-        """Take in a finished step."""
-        self._taken += 1
-        if step.had_backward or (step.had_backward is None and step.phases_ns.get("backward")):
-            self.backward_loaders.add(step.loader_id)
-        end = step.t + step.dur_ns
-        steps = self.steps
-        if steps and step.t < steps[-1].t:
-            self._insert_late(step)
-        else:
-            steps.append(step)
-        while len(steps) > limit or (len(steps) > MIN_STEPS and steps[0].t + steps[0].dur_ns < end - EXACT_NS):
-            steps.popleft()
-        if self.first_t is None or step.t < self.first_t:
-            self.first_t = step.t
-        if self.last_end is None or end > self.last_end:
-            self.last_end = end
-        if not step.partial and self.kind(step) == "train":
-            self._count(step.t, 1, step.dur_ns, step.phases_ns, step.dur_ns, step.dur_ns, step.samples or 0)
-            self.sketch.add(step.dur_ns)
-
-    def add_fold(self, fold: Fold) -> None:
-        """Take in steps that the publisher had summed before anyone listened."""
-        if fold.steps <= 0:
-            return
-        if self.first_t is None or fold.t < self.first_t:
-            self.first_t = fold.t
-        if fold.kind in (None, "train"):
-            self._count(
-                fold.t, fold.steps, fold.dur_ns, fold.phases_ns, fold.max_ns or 0, fold.min_ns or 0, fold.samples or 0
-            )
-
-    def _count(
-        self, t: int, steps: int, dur_ns: int, phases: dict[str, int], high: int, low: int, samples: int
-    ) -> None:
-        self.train_steps += steps
-        self.train_ns += dur_ns
-        self.samples += samples
-        for name, ns in phases.items():
-            self.phases[name] = self.phases.get(name, 0) + ns
-        for tier in (self.fine, self.minutes):
-            bucket = tier.at(t)
-            if bucket is not None:
-                bucket.add(dur_ns, steps, high, low)
-                bucket.weight += samples
-                bucket.add_parts(phases)
-
-    def _insert_late(self, step: Step) -> None:
-        steps = self.steps
-        index = len(steps)
-        while index and steps[index - 1].t > step.t:
-            index -= 1
-        steps.insert(index, step)
-
-    def recent(self, now_ns: int) -> tuple[Step, ...]:
-        """The finished steps of the window that ends now, oldest first, with their kinds decided."""
-        if self._recent[:2] != (now_ns, self._taken):
-            self._recent = (now_ns, self._taken, self._cut(now_ns))
-        return self._recent[2]
-
-    def _cut(self, now_ns: int) -> tuple[Step, ...]:
-        out: list[Step] = []
-        train = 0
-        for step in reversed(self.steps):
-            if step.t + step.dur_ns > now_ns:
-                continue
-            age = now_ns - (step.t + step.dur_ns)
-            enough = train >= WINDOW_STEPS and age > WINDOW_NS
-            too_old = age > EXACT_NS and train >= WINDOW_MIN_STEPS
-            if enough or too_old or train >= WINDOW_MAX_STEPS or len(out) >= 4 * WINDOW_MAX_STEPS:
-                break
-            if step.partial:
-                continue
-            kind = self.kind(step)
-            train += kind != "eval"
-            out.append(step if step.kind == kind else _with_kind(step, kind))
-        out.reverse()
-        return tuple(out)
-
-
-class GpuTrack:
-    """All that is held of one GPU."""
-
-    def __init__(self, column_ns: int) -> None:
-        self.samples: deque[Gpu] = deque(maxlen=600)
-        self.bursts: deque[Burst] = deque(maxlen=600)
-        self.util = Columns(column_ns, COLUMNS)
-        self.peak = Columns(column_ns, COLUMNS)
-        self.memory = Columns(column_ns, COLUMNS)
-
-    def add(self, gpu: Gpu) -> None:
-        """Take in a sample."""
-        self.samples.append(gpu)
-        if gpu.util_pct is not None:
-            self.util.add(gpu.t, gpu.util_pct)
-            self.peak.add(gpu.t, gpu.util_pct)
-        if gpu.mem_used_bytes is not None and gpu.mem_total_bytes:
-            self.memory.add(gpu.t, 100 * gpu.mem_used_bytes / gpu.mem_total_bytes)
-
-    def add_burst(self, burst: Burst) -> None:
-        """Take in the driver's own samples."""
-        self.bursts.append(burst)
-        for dt, value in zip(burst.dt_ns, burst.util_pct, strict=False):
-            self.peak.add(burst.t + dt, value)
-
-
-class HostTrack:
-    """All that is held of one machine."""
-
-    def __init__(self, column_ns: int) -> None:
-        self.samples: deque[Host] = deque(maxlen=600)
-        self.cpu = Columns(column_ns, COLUMNS)
-        self.iowait = Columns(column_ns, COLUMNS)
-
-    def add(self, host: Host) -> None:
-        """Take in a sample."""
-        self.samples.append(host)
-        if host.cpu_pct is not None:
-            self.cpu.add(host.t, host.cpu_pct)
-        if host.iowait_pct is not None:
-            self.iowait.add(host.t, host.iowait_pct)
 
 
 class Timeline:
@@ -436,10 +251,6 @@ def _between(records: deque[R], from_ns: int, to_ns: int) -> tuple[R, ...]:
             out.append(record)
     out.reverse()
     return tuple(out)
-
-
-def _with_kind(step: Step, kind: str) -> Step:
-    return msgspec.structs.replace(step, kind=kind)
 
 
 def _bare(uuid: str) -> str:

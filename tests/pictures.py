@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from gputop.simulation.trace import records
-from gputop.timeline import S
+from gputop.tracks import S
 from gputop.tui.app import GputopApp
 from gputop.tui.options import Options
 from gputop.tui.terminal import Terminal

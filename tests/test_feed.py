@@ -7,7 +7,7 @@ import time
 
 from gputop.feed import Feed
 from gputop.records import AnyRecord, Run, Step
-from gputop.timeline import S
+from gputop.tracks import S
 
 
 class Fake:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gputop.records import Alive, Burst, Event, Fold, Gpu, GpuProcess, Host, Loader, Process, Run, Sampler, Step
-from gputop.timeline import EXACT_NS, EXACT_STEPS, MIN_STEPS, S, Timeline
+from gputop.timeline import Timeline
+from gputop.tracks import EXACT_NS, EXACT_STEPS, MIN_STEPS, S
 
 RUN = Run(t=0, run_id="a", pid=42, host="h", device="cuda:0", script="train.py")
 MS = 1_000_000

@@ -9,8 +9,7 @@ import time
 
 import click
 
-from gputop.cli.errors import Failure
-from gputop.cli.live import open_live
+from gputop.cli.opening import open_live
 from gputop.cli.options import debug_option
 from gputop.cli.show import firm
 from gputop.feed import Feed
@@ -82,6 +81,3 @@ def _check_causes(names: tuple[str, ...]) -> None:
     for name in names:
         if name not in IDS:
             raise click.UsageError(f"--fail-on {name}: no such cause; the causes are {', '.join(sorted(IDS))}")
-
-
-__all__ = ["Failure", "command", "look"]

@@ -8,7 +8,7 @@ import msgspec
 
 from gputop.diagnosis.verdict import judge
 from gputop.records import AnyRecord, Step, Verdict
-from gputop.timeline import S
+from gputop.tracks import S
 from gputop.view import Segment, View
 from gputop.watching import Watch
 

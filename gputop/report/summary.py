@@ -10,7 +10,7 @@ import msgspec
 from gputop.records import Gpu
 from gputop.report.judged import Judged, RunReport, report_on
 from gputop.tiers import percentile
-from gputop.timeline import RunTrack
+from gputop.tracks import RunTrack
 from gputop.view import GpuView, RunView, Segment, View
 
 SCHEMA = 1

@@ -12,7 +12,7 @@ import pytest
 
 from gputop.diagnosis.verdict import Judge
 from gputop.records import AnyRecord, Gpu, Host, Run, Step
-from gputop.timeline import S
+from gputop.tracks import S
 from gputop.watching import Watch
 
 pytestmark = pytest.mark.bench
@@ -80,7 +80,7 @@ def test_a_thousand_ranks() -> None:
 WEEK = """
 import resource, sys
 from tests.benchmarks.bench_watch import machine, run, step
-from gputop.timeline import S
+from gputop.tracks import S
 from gputop.watching import Watch
 
 def rss():

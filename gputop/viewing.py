@@ -1,0 +1,210 @@
+"""What tracks look like: the parts of a view, as plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from gputop.records import Gpu, Sampler, Step, Verdict
+from gputop.tiers import percentile
+from gputop.tracks import GpuTrack, HostTrack, RunTrack, S
+from gputop.view import GpuView, HostView, RunView, Segment, Share
+from gputop.window import Window
+
+FORGET_ENDED_NS = 600 * S
+"""A run that ended stays in view this long."""
+
+MS = 1e6
+
+
+def forgotten(track: RunTrack, now_ns: int) -> bool:
+    """Whether a run ended so long ago that it is no longer shown."""
+    return track.ended is not None and (track.last_end or 0) < now_ns - FORGET_ENDED_NS
+
+
+def run_order(item: tuple[str, RunTrack]) -> tuple[bool, str, int, int]:
+    """Runs that go on first, then by script and rank."""
+    track = item[1]
+    return (track.ended is not None, track.run.script or "", track.run.rank or 0, track.run.t)
+
+
+def gpu_order(item: tuple[str, GpuTrack]) -> tuple[int, str]:
+    """GPUs by index, those without one last."""
+    samples = item[1].samples
+    index = samples[-1].gpu_index if samples else None
+    return (index if index is not None else 1 << 16, item[0])
+
+
+def run_view(
+    track: RunTrack,
+    window: Window,
+    verdict: Verdict,
+    segments: tuple[Segment, ...],
+    *,
+    ledger: tuple[Share, ...],
+    match: tuple[str | None, str | None],
+    axis: tuple[int, int],
+    column_ns: int,
+) -> RunView:
+    """A run as shown: figures of its window's train steps, histories along the axis."""
+    train = [step for step in window.steps if step.kind != "eval"]
+    first, last = axis
+    loader = _train_loader(track, train)
+    rate, sample_rate = _rates(train)
+    return RunView(
+        run=track.run,
+        state=_state(track, verdict),
+        verdict=verdict,
+        steps_total=max(track.train_steps, (track.alive.steps if track.alive else 0)),
+        step_ms=_step_ms(train),
+        steps_per_s=rate,
+        samples_per_s=sample_rate,
+        ledger=ledger,
+        loader=track.loaders.get(loader) if loader is not None else None,
+        model=track.model,
+        process=track.process[-1] if track.process else None,
+        alive=track.alive,
+        gpu_uuid=match[0],
+        gpu_match=match[1],
+        clock=verdict.clock,
+        gaps=track.gaps,
+        dropped=(track.alive.dropped or 0) if track.alive else 0,
+        first_ns=track.first_t,
+        last_ns=track.last_end,
+        step_history=_scaled(track.fine.means(first, last), 1 / MS),
+        step_max_history=_scaled(track.fine.highs(first, last), 1 / MS),
+        cause_history=_causes(segments, axis, column_ns),
+        segments=segments,
+        phase_history=_phase_history(track, axis),
+    )
+
+
+def _state(track: RunTrack, verdict: Verdict) -> str:
+    if track.ended is not None:
+        return track.ended
+    if track.last_end is None:
+        return "starting"
+    return "stalled" if verdict.cause == "stalled" else "training"
+
+
+def _train_loader(track: RunTrack, train: list[Step]) -> int | None:
+    """The loader that feeds training: that of the latest train step, else the only one there is."""
+    for step in reversed(train):
+        if step.loader_id is not None and step.loader_id in track.loaders:
+            return step.loader_id
+    return next(iter(track.loaders), None) if len(track.loaders) == 1 else None
+
+
+def _step_ms(train: list[Step]) -> dict[str, float] | None:
+    if not train:
+        return None
+    durations = [step.dur_ns / MS for step in train]
+    return {
+        "p50": percentile(durations, 0.5) or 0.0,
+        "p95": percentile(durations, 0.95) or 0.0,
+        "max": max(durations),
+    }
+
+
+def _rates(train: list[Step]) -> tuple[float | None, float | None]:
+    """Steps and samples a second over the wall time that the train steps span."""
+    if not train:
+        return None, None
+    span = train[-1].t + train[-1].dur_ns - train[0].t
+    if span <= 0:
+        return None, None
+    known = [step.samples for step in train if step.samples is not None]
+    samples = sum(known) * S / span if known else None
+    return len(train) * S / span, samples
+
+
+def _scaled(history: tuple[float | None, ...], factor: float) -> tuple[float | None, ...]:
+    return tuple(None if value is None else value * factor for value in history)
+
+
+def _causes(segments: tuple[Segment, ...], axis: tuple[int, int], column_ns: int) -> tuple[str | None, ...]:
+    """The cause that held in each column."""
+    first, last = axis
+    out: list[str | None] = [None] * (last - first + 1)
+    for segment in segments:
+        start = max(segment.from_ns // column_ns, first)
+        end = min(segment.to_ns // column_ns, last)
+        for column in range(start, end + 1):
+            out[column - first] = segment.cause
+    return tuple(out)
+
+
+def _phase_history(track: RunTrack, axis: tuple[int, int]) -> dict[str, tuple[float | None, ...]]:
+    """Each phase's share of step time by column, in percent."""
+    first, last = axis
+    buckets = track.fine.buckets(first, last)
+    names = sorted({name for bucket in buckets if bucket is not None and bucket.parts for name in bucket.parts})
+    return {
+        name: tuple(
+            100 * (bucket.parts or {}).get(name, 0.0) / bucket.total if bucket is not None and bucket.total else None
+            for bucket in buckets
+        )
+        for name in names
+    }
+
+
+def trouble(samplers: Iterable[Sampler]) -> str | None:
+    """What keeps GPU samples from coming, in a few words."""
+    for sampler in samplers:
+        if sampler.backend != "host" and sampler.state in ("silent", "restarted"):
+            return "driver silent" + (f": {sampler.call.partition(' ')[0]}" if sampler.call else "")
+    return None
+
+
+def gpu_view(track: GpuTrack, now_ns: int, axis: tuple[int, int], trouble: str | None) -> GpuView:
+    """A GPU as shown; `trouble` is what its sampler suffers."""
+    gpu = track.samples[-1]
+    first, last = axis
+    return GpuView(
+        gpu=gpu,
+        age_ns=max(0, now_ns - gpu.t),
+        util_history=track.util.means(first, last),
+        util_max_history=track.peak.highs(first, last),
+        mem_history=track.memory.means(first, last),
+        burst_note=burst_note(track, gpu, now_ns),
+        trouble=trouble,
+    )
+
+
+def burst_note(track: GpuTrack, gpu: Gpu, now_ns: int) -> str | None:
+    """What the driver's own samples of the last 10 s show that one gauge hides: bursts and how often they come."""
+    points = sorted(
+        (burst.t + dt, value)
+        for burst in track.bursts
+        if burst.t > now_ns - 20 * S
+        for dt, value in zip(burst.dt_ns, burst.util_pct, strict=False)
+        if burst.t + dt > now_ns - 10 * S
+    )
+    if len(points) < 20:
+        return None
+    values = [value for _, value in points]
+    low, high = percentile(values, 0.1) or 0.0, percentile(values, 0.95) or 0.0
+    if high - low < 40:
+        return None
+    middle = (low + high) / 2
+    rises = [t for (_, before), (t, value) in pairwise(points) if before < middle <= value]
+    if len(rises) < 3:
+        return None
+    period_ms = (rises[-1] - rises[0]) / (len(rises) - 1) / MS
+    return (
+        f"bursts of {high:.0f} % every {period_ms:.0f} ms"
+        if period_ms < 1000
+        else (f"bursts of {high:.0f} % every {period_ms / 1000:.1f} s")
+    )
+
+
+def host_view(track: HostTrack, now_ns: int, axis: tuple[int, int]) -> HostView:
+    """The machine as shown."""
+    host = track.samples[-1]
+    first, last = axis
+    return HostView(
+        host=host,
+        age_ns=max(0, now_ns - host.t),
+        cpu_history=track.cpu.means(first, last),
+        iowait_history=track.iowait.means(first, last),
+    )
