@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, once
 
 NOTICE_PCT = 5.0
 """Percent of the step in copies from which they are looked at at all."""
@@ -30,6 +30,7 @@ class Copies(msgspec.Struct, frozen=True, kw_only=True):
     fastest_pct: float
 
 
+@once
 def copies(facts: Facts) -> Copies | None:
     """The copies of a run on a GPU; None where they are not seen or not worth a look."""
     loop, lost = facts.loop, facts.lost

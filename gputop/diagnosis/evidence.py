@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +21,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run over a window. `loop` and `lost` are None while no training step has finished in it.
 
     `ledger` are the buckets of wall time of the steady steps, in percent (summing to 100) and mean ms per step.
+    `seen` keeps what causes have read out of the facts in common (see `once`).
     """
 
     window: Window
@@ -28,6 +32,24 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     lost: Lost | None = None
     loader: Loader | None = None
     ledger: tuple[Bucket, ...] = ()
+    seen: dict[str, Any] = {}
+
+
+T = TypeVar("T")
+
+
+def once(read: Callable[[Facts], T]) -> Callable[[Facts], T]:
+    """A reading of facts that several causes ask for, made only once and kept in `facts.seen`."""
+    name = f"{read.__module__}.{read.__qualname__}"
+
+    @wraps(read)
+    def kept(facts: Facts) -> T:
+        if name not in facts.seen:
+            facts.seen[name] = read(facts)
+        found: T = facts.seen[name]
+        return found
+
+    return kept
 
 
 def gather(window: Window) -> Facts:

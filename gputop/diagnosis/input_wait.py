@@ -6,7 +6,7 @@ from math import ceil
 
 import msgspec
 
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import Shape, shape
 from gputop.diagnosis.wording import cost, time
 
@@ -56,6 +56,7 @@ class InputWait(msgspec.Struct, frozen=True, kw_only=True):
     waiting: bool | None
 
 
+@once
 def input_wait(facts: Facts) -> InputWait | None:
     """The wait for data; None where it is not worth a look."""
     loop, lost = facts.loop, facts.lost

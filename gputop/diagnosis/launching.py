@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.phases import COMPUTE, HOST
 
 MANY_READS = 4
@@ -40,6 +40,7 @@ class Launching(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, self.forward_pct + self.optimizer_pct - self.sync_pct)
 
 
+@once
 def launching(facts: Facts) -> Launching | None:
     """Idle time where work is launched; None for a run that is not on a GPU, or without any figure of the device."""
     loop, lost = facts.loop, facts.lost

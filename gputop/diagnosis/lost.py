@@ -10,18 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from gputop.diagnosis.device import Device
+from gputop.diagnosis.idle_time import STARVED, read_idle
 from gputop.diagnosis.loop import MS, Loop
-from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
-from gputop.records import Step
-
-QUEUED = 0.5
-"""A step with `queue_empty` below this was entered with work queued: the device's own time of its regions shows."""
-
-STARVED = 0.8
-"""`queue_empty` from which the device always waits for the host, so that a region's whole device time may be idle."""
-
-DRAINED = 2
-"""Reads of device values in a step from which its queue is empty over and over, where no look at it was possible."""
+from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST
 
 UTIL_SAMPLES = 5
 """Samples of the driver that a window must hold for their mean to count beside the device's own clock."""
@@ -31,10 +22,6 @@ COVERED = 0.3
 
 LAUNCHING = (*COMPUTE, "sync", "comm", "h2d")
 """Roles in which a step on a GPU works the device or waits for it: idle time not explained elsewhere falls to them."""
-
-
-WATCHED = (*COMPUTE, "data", HOST)
-"""Roles whose idle time is estimated where it was not measured: they launched work, or it was not known whether."""
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,76 +64,20 @@ def read_lost(loop: Loop, device: Device) -> Lost:
 
 def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Device) -> Lost:
     steps = [loop.steps[index] for index in marked]
-    whole = sum(loop.dur[index] for index in marked)
-    idle: dict[str, float] = {}
-    device_ms: dict[str, float] = {}
-    estimated: set[str] = set()
-    upper: set[str] = set()
-    floors = _floors(steps)
-    for index, step in zip(marked, steps, strict=True):
-        queue = step.queue_empty if step.queue_empty is not None else empty
-        spent: dict[str, float] = {}
-        for phase, ns in (step.gpu_idle_ns or {}).items():
-            part = role(phase)
-            spent[part] = spent.get(part, 0.0) + max(0, ns) * MS
-        for phase, ns in (step.gpu_ns or {}).items():
-            device_ms[role(phase)] = device_ms.get(role(phase), 0.0) + ns * MS
-        left = max(0, step.dur_ns - sum(step.phases_ns.values()))
-        for phase, host_ns in (*step.phases_ns.items(), ("other", left)):
-            part = role(phase)
-            if phase in (step.gpu_idle_ns or {}) or part not in WATCHED:
-                continue
-            on_device = (step.gpu_ns or {}).get(phase)
-            span = host_ns if on_device is None else min(host_ns, on_device)
-            floor = floors.get(phase)
-            if queue is not None and queue < QUEUED:
-                continue
-            if floor is not None:
-                spent[part] = spent.get(part, 0.0) + max(0.0, span - floor) * MS
-            elif (queue or 0.0) >= STARVED or (queue is None and (step.sync_count or 0) >= DRAINED):
-                spent[part] = spent.get(part, 0.0) + span * MS
-                upper.add(part)
-            estimated.add(part)
-        if queue is None or queue >= QUEUED:
-            _uncovered(step, spent, upper)
-        scale = min(1.0, loop.dur[index] / sum(spent.values())) if any(spent.values()) else 1.0
-        for part, ms in spent.items():
-            idle[part] = idle.get(part, 0.0) + ms * scale
-    by = {part: 100 * ms / whole for part, ms in idle.items()}
+    found = read_idle(steps, [loop.dur[index] / MS for index in marked], empty)
+    whole = sum(loop.dur[index] for index in marked) / MS
+    by = {part: 100 * ns / whole for part, ns in found.idle_ns.items()}
     training = {part: share for part, share in by.items() if part not in EPISODIC}
     return Lost(
         source="device",
         by=by,
         total_pct=min(100.0, sum(training.values())),
-        estimated=frozenset(estimated),
-        upper=frozenset(upper),
+        estimated=found.estimated,
+        upper=found.upper,
         queue_empty=empty,
-        device_ms={part: ms / len(steps) for part, ms in device_ms.items()},
+        device_ms={part: ns * MS / len(steps) for part, ns in found.device_ns.items()},
         unseen_pct=_unseen(device, sum(by.values()), loop.episodic_pct()),
     )
-
-
-def _uncovered(step: Step, spent: dict[str, float], upper: set[str]) -> None:
-    """Add the time that no device region covers, in phases that take the host longer than the device.
-
-    Regions follow each other on the device; what is left of the step between them it was idle, unless it was measured.
-    """
-    on_device = step.gpu_ns or {}
-    gaps = {
-        phase: host_ns - on_device[phase]
-        for phase, host_ns in step.phases_ns.items()
-        if phase in on_device and role(phase) in COMPUTE and host_ns > on_device[phase]
-    }
-    measured = sum(max(0, ns) for phase, ns in (step.gpu_idle_ns or {}).items() if phase not in on_device)
-    silent = sum(ns for phase, ns in step.phases_ns.items() if phase not in on_device)
-    left = step.dur_ns - sum(on_device.values()) - max(measured, silent)
-    whole = sum(gaps.values())
-    if left <= 0 or not whole:
-        return
-    for phase, gap in gaps.items():
-        part = role(phase)
-        spent[part] = spent.get(part, 0.0) + min(1.0, left / whole) * gap * MS
-        upper.add(part)
 
 
 def _by_host(shares: dict[str, float], empty: float | None) -> Lost:
@@ -179,16 +110,6 @@ def _unseen(device: Device, explained_pct: float, episodic_pct: float) -> float:
     if device.util_pct is None or device.samples < UTIL_SAMPLES:
         return 0.0
     return max(0.0, 100 - device.util_pct - explained_pct - episodic_pct)
-
-
-def _floors(steps: list[Step]) -> dict[str, int]:
-    """Shortest device time of each phase among the steps that were entered with work queued."""
-    floors: dict[str, int] = {}
-    for step in steps:
-        if step.gpu_ns and step.queue_empty is not None and step.queue_empty < QUEUED:
-            for phase, ns in step.gpu_ns.items():
-                floors[phase] = min(ns, floors.get(phase, ns))
-    return floors
 
 
 def _by_utilization(shares: dict[str, float], util_pct: float, empty: float | None) -> Lost:

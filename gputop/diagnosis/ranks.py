@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import train_and_eval
 from gputop.diagnosis.numbers import median
 from gputop.diagnosis.phases import HOST, role
@@ -16,7 +16,7 @@ OWN = ("data", "h2d", "forward", HOST)
 MARKED = (*OWN, "backward", "optimizer")
 """The same where every rank marks the exchange, so that backward and the update are free of it."""
 
-LATEST = 100
+LATEST = 50
 """Steps of each rank that are compared."""
 
 
@@ -32,6 +32,7 @@ class Rank(msgspec.Struct, frozen=True):
         return sum(self.own.values())
 
 
+@once
 def ranks(facts: Facts) -> list[Rank]:
     """The ranks of the run's job that have steps in the window, in order; empty for a job of one."""
     window = facts.window
@@ -47,14 +48,11 @@ def _rank(run: Run, steps: tuple[Step, ...], parts: tuple[str, ...]) -> Rank | N
     train, _ = train_and_eval(steps)
     if run.rank is None or len(train) < 5:
         return None
-    own: dict[str, list[float]] = {part: [] for part in parts}
-    for step in train:
-        spent = dict.fromkeys(parts, 0.0)
-        spent[HOST] = max(0, step.dur_ns - sum(step.phases_ns.values())) / 1e6
-        for phase, ns in step.phases_ns.items():
-            part = role(phase)
-            if part in spent:
-                spent[part] += ns / 1e6
-        for part, ms in spent.items():
-            own[part].append(ms)
-    return Rank(run.rank, {part: median(column) or 0.0 for part, column in own.items()})
+    names = {phase: role(phase) for phase in {phase for step in train for phase in step.phases_ns}}
+    own = {
+        part: [sum(step.phases_ns.get(name, 0) for name, of in names.items() if of == part) for step in train]
+        for part in parts
+    }
+    rest = [max(0, step.dur_ns - sum(step.phases_ns.values())) for step in train]
+    own[HOST] = [marked + left for marked, left in zip(own[HOST], rest, strict=True)]
+    return Rank(run.rank, {part: (median(column) or 0.0) / 1e6 for part, column in own.items()})

@@ -15,7 +15,10 @@ from tests.diagnosis.builder import COMPUTE, STARVED, busy, low, ranks, trace, w
 pytestmark = pytest.mark.bench
 
 BUDGET_MS = 5.0
-"""Time that judging one window may take."""
+"""Time that judging the window of one of eight ranks may take."""
+
+FULL_BUDGET_MS = 10.0
+"""The same for the largest window there is: once a second, that is one percent of a core."""
 
 
 def best_ms(judged: Callable[[], object], rounds: int = 40) -> float:
@@ -50,15 +53,15 @@ def full_window() -> Window:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [eight_ranks, full_window])
-def test_judging_a_window(make: Callable[[], Window], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("make", "budget_ms"), [(eight_ranks, BUDGET_MS), (full_window, FULL_BUDGET_MS)])
+def test_judging_a_window(make: Callable[[], Window], budget_ms: float, capsys: pytest.CaptureFixture[str]) -> None:
     seen = make()
     spent = best_ms(lambda: judge(seen))
     with capsys.disabled():
         print(f"\njudge, {make.__name__}: {spent:.2f} ms ({len(seen.steps)} steps, {len(seen.peers)} peers)")
-    assert spent <= BUDGET_MS
+    assert spent <= budget_ms
 
 
 def test_judging_over_time_costs_no_more() -> None:
     seen, steady = full_window(), Judge()
-    assert best_ms(lambda: steady.update(seen)) <= BUDGET_MS
+    assert best_ms(lambda: steady.update(seen)) <= FULL_BUDGET_MS

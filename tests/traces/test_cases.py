@@ -128,11 +128,13 @@ def test_enough_figures_give_the_cause(case: str) -> None:
 def test_score(capsys: pytest.CaptureFixture[str]) -> None:
     answers = {case: said(case) for case in ENOUGH if case not in STEPLESS}
     right = [case for case, cause in answers.items() if cause in CASES[case]["causes"]]
+    missed = [
+        f"  {case}: {cause}, expected {' or '.join(CASES[case]['causes'])}"
+        for case, cause in answers.items()
+        if case not in right
+    ]
+    rest = len(CASES) - len(ENOUGH)
     with capsys.disabled():
-        print(f"\ncase traces: {len(right)} of {len(answers)} with steps and enough figures are right; "
-              f"{len(STEPLESS)} more have no steps; {len(CASES) - len(ENOUGH)} have too little and are unknown")  # fmt: skip
-        for case, cause in answers.items():
-            print(
-                f"  {case} {cause:20} {'right' if case in right else 'expected ' + ' or '.join(CASES[case]['causes'])}"
-            )
+        print(f"\ncase traces: {len(right)} of {len(answers)} that have steps and enough figures are right")
+        print(f"({len(STEPLESS)} more have no steps and {rest} too little: all unknown)", *missed, sep="\n")
     assert sorted(set(answers) - set(right)) == sorted(MISSED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.idle_time import STARVED
 from gputop.diagnosis.launching import Launching, launching
-from gputop.diagnosis.lost import STARVED
 from gputop.diagnosis.retries import retries
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice

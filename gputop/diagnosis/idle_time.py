@@ -1,0 +1,140 @@
+"""Idle time of the device by its own clock: measured where events say so, estimated in regions that launch work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gputop.diagnosis.phases import COMPUTE, HOST, role
+from gputop.records import Step
+
+QUEUED = 0.5
+"""A step with `queue_empty` below this was entered with work queued: the device's own time of its regions shows."""
+
+STARVED = 0.8
+"""`queue_empty` from which the device always waits for the host, so that a region's whole device time may be idle."""
+
+DRAINED = 2
+"""Reads of device values in a step from which its queue is empty over and over, where no look at it was possible."""
+
+WATCHED = (*COMPUTE, "data", HOST)
+"""Roles whose idle time is estimated where it was not measured: they launched work, or it was not known whether."""
+
+NOTHING: dict[str, int] = {}
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """Sums over steps by role, in ns: idle time, and time between the first and last event of a region.
+
+    `estimated` names the roles that rest on estimates, `upper` those of them that are upper bounds.
+    """
+
+    idle_ns: dict[str, float]
+    device_ns: dict[str, float]
+    estimated: frozenset[str]
+    upper: frozenset[str]
+
+
+class _Sums:
+    """What is gathered step by step."""
+
+    def __init__(self, roles: dict[str, str], floors: dict[str, int]) -> None:
+        self.roles = roles
+        self.floors = floors
+        self.watched = {phase for phase, part in roles.items() if part in WATCHED}
+        self.launching = {phase for phase, part in roles.items() if part in COMPUTE}
+        self.idle: dict[str, float] = dict.fromkeys(roles.values(), 0.0)
+        self.estimated: set[str] = set()
+        self.upper: set[str] = set()
+
+
+def read_idle(steps: Sequence[Step], lengths: Sequence[float], empty: float | None) -> Idle:
+    """Idle time of steps that carry device figures. `empty`: the usual queue_empty, for steps that have none.
+
+    A step's idle time is no longer than the step (`lengths`, ns): what exceeds it is scaled down.
+    """
+    roles = {phase: role(phase) for phase in sorted(_phases(steps))}
+    sums = _Sums(roles, _floors(steps))
+    device_ns: dict[str, float] = {}
+    for step, length in zip(steps, lengths, strict=True):
+        for phase, ns in (step.gpu_ns or NOTHING).items():
+            part = roles[phase]
+            device_ns[part] = device_ns.get(part, 0.0) + ns
+        spent = {phase: float(ns) for phase, ns in (step.gpu_idle_ns or NOTHING).items() if ns > 0}
+        queue = step.queue_empty if step.queue_empty is not None else empty
+        if queue is None or queue >= QUEUED:
+            _estimate(sums, step, spent, queue)
+        total = sum(spent.values())
+        scale = length / total if total > length else 1.0
+        for phase, idle_ns in spent.items():
+            sums.idle[roles[phase]] += idle_ns * scale
+    idle = {part: ns for part, ns in sums.idle.items() if ns}
+    return Idle(idle, device_ns, frozenset(sums.estimated), frozenset(sums.upper))
+
+
+def _phases(steps: Sequence[Step]) -> set[str]:
+    names = {"other"}
+    for step in steps:
+        names.update(step.phases_ns, step.gpu_ns or NOTHING, step.gpu_idle_ns or NOTHING)
+    return names
+
+
+def _floors(steps: Sequence[Step]) -> dict[str, int]:
+    """Shortest device time of each phase among the steps that were entered with work queued."""
+    floors: dict[str, int] = {}
+    for step in steps:
+        if step.gpu_ns and step.queue_empty is not None and step.queue_empty < QUEUED:
+            for phase, ns in step.gpu_ns.items():
+                floors[phase] = min(ns, floors.get(phase, ns))
+    return floors
+
+
+def _estimate(sums: _Sums, step: Step, spent: dict[str, float], queue: float | None) -> None:
+    """Add to `spent` what a step that the device had to wait for may have left it idle, where that was not measured."""
+    measured, on_device = step.gpu_idle_ns or NOTHING, step.gpu_ns or NOTHING
+    starved = (queue or 0.0) >= STARVED or (queue is None and (step.sync_count or 0) >= DRAINED)
+    host, floors, watched = step.phases_ns, sums.floors, sums.watched
+    left = step.dur_ns - sum(host.values())
+    for phase, host_ns in (*host.items(), ("other", left)) if left > 0 else host.items():
+        if phase in measured or phase not in watched:
+            continue
+        part = sums.roles[phase]
+        device_ns = on_device.get(phase)
+        span = host_ns if device_ns is None or device_ns > host_ns else device_ns
+        floor = floors.get(phase)
+        if floor is not None:
+            spent[phase] = spent.get(phase, 0.0) + max(0, span - floor)
+        elif starved:
+            spent[phase] = spent.get(phase, 0.0) + span
+            sums.upper.add(part)
+        sums.estimated.add(part)
+    if on_device:
+        _uncovered(sums, step, spent)
+
+
+def _uncovered(sums: _Sums, step: Step, spent: dict[str, float]) -> None:
+    """Add the time that no device region covers, in phases that take the host longer than the device.
+
+    Regions follow each other on the device; what is left of the step between them it was idle, unless it was measured.
+    """
+    on_device, host = step.gpu_ns or NOTHING, step.phases_ns
+    left = step.dur_ns - sum(on_device.values())
+    if left <= 0:
+        return
+    gaps = {
+        phase: host[phase] - ns
+        for phase, ns in on_device.items()
+        if phase in sums.launching and host.get(phase, 0) > ns
+    }
+    if not gaps:
+        return
+    measured = sum(ns for phase, ns in (step.gpu_idle_ns or NOTHING).items() if phase not in on_device)
+    silent = sum(ns for phase, ns in host.items() if phase not in on_device)
+    left -= max(measured, silent)
+    if left <= 0:
+        return
+    share = min(1.0, left / sum(gaps.values()))
+    for phase, gap in gaps.items():
+        spent[phase] = spent.get(phase, 0.0) + share * gap
+        sums.upper.add(sums.roles[phase])
