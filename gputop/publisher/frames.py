@@ -18,6 +18,9 @@ _library = tuple(
         if (path := sysconfig.get_paths().get(name))
     }
 )
+_demo_loop = os.path.join("gputop", "simulation", "loop.py")
+"""The demo's training loop stands for a user's script: the rest of gputop is never named."""
+
 _is_user: dict[CodeType, str | None] = {}
 
 
@@ -62,7 +65,7 @@ def _user_file(path: str) -> str | None:
     if path.startswith("<") and not path.startswith("<ipython"):
         return None
     full = os.path.abspath(path)
-    if full.startswith(_own_folder) and f"{os.sep}simulation{os.sep}" not in full:
+    if full.startswith(_own_folder) and not full.endswith(_demo_loop):
         return None
     if f"{os.sep}site-packages{os.sep}" in full or f"{os.sep}dist-packages{os.sep}" in full:
         return None
