@@ -26,6 +26,9 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("95th percentile of waits over their median", tail, IRREGULAR, "x", "steps", 2.0)
     if wait.room_share is not None and wait.room_share < FREE_SHARE:
         case.at_least("usable cores that this run leaves", 100 * wait.room_share, 100 * FREE_SHARE, "%", "host", 2.0)
+    if wait.workers and wait.shape.period and 1 < wait.shape.period <= wait.workers:
+        # Batches are dealt out in turn: too few workers wait once a round, and the others' batches come just after.
+        case.weigh("waits come once a round of workers", float(wait.shape.period), False, "steps", "steps", 4.0)
     in_order = facts.loader.in_order if facts.loader else None
     if in_order is not None:
         case.weigh("loader keeps the order", str(in_order), in_order, None, "loader")
