@@ -129,8 +129,9 @@ def _value(value: float | str | None, unit: str | None) -> str:
 def _machine_lines(view: View) -> Iterator[str]:
     for gpu in view.gpus:
         yield gpu_line(gpu.gpu) + (f" · {gpu.burst_note}" if gpu.burst_note else "")
+    noticed = " ".join(notice for run in view.runs for notice in run.verdict.notices)
     for sampler in view.samplers:
-        if sampler.state != "ok":
+        if sampler.state != "ok" and not (sampler.why and sampler.why in noticed):
             yield sampler_line(sampler)
     if view.host is not None:
         yield host_line(view.host.host)
