@@ -9,6 +9,12 @@ from gputop.diagnosis.evidence import Facts, once
 NOTICE_PCT = 5.0
 """Percent of the step in copies from which they are looked at at all."""
 
+ENTER_PCT = 10.0
+"""Percent of the step in copies to the device from which they are worth naming (published rules take 10 to 20)."""
+
+PAGEABLE_SHARE = 0.5
+"""Share of the copied bytes from unpinned memory from which that, and not the link, is what slows the copies."""
+
 LANE_BYTES_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """Payload rate of one PCIe lane by generation, bytes per second (after line coding)."""
 

@@ -17,6 +17,10 @@ BUSY_PCT = 30.0
 """Utilization from which a sample shows a working GPU: clocks and links of a resting one say nothing."""
 
 
+WORKING_PCT = 5.0
+"""Utilization of the machine's only GPU from which a run that doesn't say its device is taken to compute there."""
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """The run's device. `on_gpu`: whether it computes on a GPU (None: not known). Means are over the window's samples.
 
@@ -102,6 +106,13 @@ def read_device(window: Window) -> Device:
     )
 
 
+def with_only_gpu(window: Window) -> Window:
+    """The window with the machine's only GPU as the run's, where nothing says which device the run computes on."""
+    if window.gpu or window.run.device is not None or len(window.all_gpus) != 1:
+        return window
+    return msgspec.structs.replace(window, gpu=window.all_gpus, gpu_match="only")
+
+
 def computes_on_gpu(window: Window) -> bool | None:
     """Whether the run computes on a GPU: by its own word, its parameters, its device events, the driver's list."""
     device = window.run.device
@@ -115,6 +126,8 @@ def computes_on_gpu(window: Window) -> bool | None:
     if any(_touches_gpu(step) for step in window.steps):
         return True
     if window.gpu_match in ("uuid", "pci", "pid"):
+        return True
+    if window.gpu_match == "only" and any((gpu.util_pct or 0.0) >= WORKING_PCT for gpu in window.gpu):
         return True
     return False if window.gpus_present == 0 else None
 

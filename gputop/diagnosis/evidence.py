@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gputop.diagnosis.device import Device, read_device
+from gputop.diagnosis.device import Device, read_device, with_only_gpu
 from gputop.diagnosis.loop import Bucket, Loop, ledger, read_loop
 from gputop.diagnosis.lost import Lost, read_lost
 from gputop.diagnosis.machine import Machine, read_machine, training_loader
@@ -54,6 +54,7 @@ def once(read: Callable[[Facts], T]) -> Callable[[Facts], T]:
 
 def gather(window: Window) -> Facts:
     """The facts of a window."""
+    window = with_only_gpu(window)
     loop = read_loop(window)
     device = read_device(window)
     loader = _loader(window, loop)

@@ -10,6 +10,12 @@ from gputop.diagnosis.numbers import known, mean
 from gputop.records import Host, Loader, Process, Worker
 from gputop.window import Window
 
+QUOTA_SHARE = 0.05
+"""Share of the time that the cgroup's quota holds the process back from which it counts."""
+
+STARVED_WORKER_PCT = 60.0
+"""CPU of one loader worker below which, with no core free, it queues for a core instead of running."""
+
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Means over the window. CPU figures of processes count one core as 100; `cpu_pct` counts all cores as 100.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gputop.diagnosis.candidate import Candidate
-from gputop.diagnosis.causes import EXAMINE, gpu_bound, stalled, unknown, warmup
+from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, unknown, warmup
 from gputop.diagnosis.evidence import Facts
 
 MIN_FIT = 0.35
@@ -34,9 +34,6 @@ FULL_SPAN_S = 100.0
 
 CLOCK_TRUST = {"device": 1.0, "cpu": 1.0, "nvml": 0.85, "host": 0.75}
 """How far lost device time can be trusted by its source: device events; a CPU's own steps; the driver; host times."""
-
-EVALUATION_PCT = 20.0
-"""Percent of wall time in evaluation, checked in its own cause, below which it doesn't win over a busy device."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,8 +126,8 @@ APART = ("input-restart",)
 
 
 def _large(facts: Facts, candidate: Candidate) -> bool:
-    if candidate.cause == "evaluation":
-        return candidate.share_pct >= EVALUATION_PCT
+    if candidate.cause == evaluation.ID:
+        return candidate.share_pct >= evaluation.ENTER_PCT
     if candidate.family == "episodic":
         return candidate.share_pct >= WIN_PCT
     on_cpu = facts.lost is not None and facts.lost.source == "cpu"

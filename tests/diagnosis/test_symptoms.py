@@ -9,8 +9,21 @@ import pytest
 from gputop.diagnosis.evidence import gather
 from gputop.diagnosis.verdict import judge
 from gputop.diagnosis.weigh import MOST_SURE
-from gputop.records import AnyRecord, GpuProcess
-from tests.diagnosis.builder import COMPUTE, STARVED, busy, expect, low, others, trace, verdict, window, workers
+from gputop.records import AnyRecord, Gpu, GpuProcess
+from tests.diagnosis.builder import (
+    COMPUTE,
+    HOST,
+    STARVED,
+    T0,
+    busy,
+    expect,
+    low,
+    others,
+    trace,
+    verdict,
+    window,
+    workers,
+)
 
 CPU = {"device": "cpu", "cores_allowed": 2}
 NEIGHBOUR = {"cpu_pct": 98.0, "cores": 2, "load1": 3.2}
@@ -217,3 +230,36 @@ def test_a_first_step_of_compiling_is_set_apart() -> None:
     loop = gather(window(records)).loop
     assert loop is not None
     assert loop.max_ms < 200
+
+
+@pytest.mark.parametrize(
+    ("cause", "sample"),
+    [
+        ("gpu-bound", busy()),
+        ("launch-bound", low(22)),
+        ("throttled", busy(sm_clock_mhz=1100, sm_clock_max_mhz=1980, throttle=["thermal_sw"])),
+    ],
+)
+def test_a_run_that_does_not_say_its_device_is_judged_by_the_only_gpu(cause: str, sample: dict[str, object]) -> None:
+    records = trace(COMPUTE, run={"device": None}, gpu=sample)
+    expect(cause, records)
+    assert any("assumed to be the only one" in notice for notice in verdict(records).notices)
+
+
+def test_a_run_that_does_not_say_its_device_is_not_put_on_an_idle_gpu() -> None:
+    assert verdict(trace(COMPUTE, run={"device": None}, gpu=low(0))).cause == "unknown"
+
+
+def test_short_steps_whose_waits_are_as_short_as_a_hand_over_still_wait() -> None:
+    phases = {"data": 0.06, "forward": 0.01, "backward": 0.02, "optimizer": 0.005}
+    expect("input-workers", trace(phases, n=3000, loader={"num_workers": 2}))
+
+
+def test_another_gpu_is_only_advised_where_there_is_one() -> None:
+    listed = [GpuProcess(pid=4242, sm_pct=50), GpuProcess(pid=77, sm_pct=45, name="python")]
+    alone = verdict(trace(COMPUTE, gpu=busy(processes=listed)))
+    assert alone.cause == "gpu-contention"
+    assert not any("CUDA_VISIBLE_DEVICES" in (one.code or "") for one in alone.advice)
+    spare = Gpu(t=T0, host=HOST, gpu_uuid="GPU-2", gpu_index=3, util_pct=1.0)
+    records = trace(COMPUTE, run={"gpu_uuid": "GPU-1"}, gpu=busy(processes=listed, gpu_index=0), extra=[spare])
+    assert verdict(records).advice[0].code == "CUDA_VISIBLE_DEVICES=3 python train.py"

@@ -47,13 +47,24 @@ def examine(facts: Facts) -> Candidate | None:
         fit=case.fit,
         headline=f"process {first.pid}{name} computes on the same GPU: others take {pct(share)} of its time",
         evidence=case.evidence,
-        advice=[
-            Advice(
-                do="give each training a GPU of its own",
-                why="two on one device take turns, and each takes more than twice as long",
-                code="CUDA_VISIBLE_DEVICES=1 python train.py",
-            )
-        ],
+        advice=_advice(facts),
         estimated=True,
         beside=True,
     )
+
+
+def _advice(facts: Facts) -> list[Advice]:
+    """Another GPU where there is one that is less used, named by its index; else one after the other."""
+    window = facts.window
+    own = window.gpu[-1].gpu_uuid if window.gpu else None
+    rest = [gpu for gpu in window.all_gpus if gpu.gpu_uuid != own and gpu.gpu_index is not None]
+    if not rest:
+        return [Advice(do="run one after the other", why="two on one device take turns, and each loses by it")]
+    free = min(rest, key=lambda gpu: gpu.util_pct if gpu.util_pct is not None else 100.0)
+    return [
+        Advice(
+            do=f"give each training a GPU of its own: GPU {free.gpu_index} is used the least",
+            why="two on one device take turns, and each takes more than twice as long",
+            code=f"CUDA_VISIBLE_DEVICES={free.gpu_index} python train.py",
+        )
+    ]

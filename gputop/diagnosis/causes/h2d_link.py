@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
-from gputop.diagnosis.copies import copies
+from gputop.diagnosis.copies import ENTER_PCT, PAGEABLE_SHARE, copies
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.wording import of_step, pct, size
 from gputop.records import Advice
 
 ID = "h2d-link"
 FAMILY = "transfer"
-
-ENTER_PCT = 10.0
-"""Percent of the step in copies to the device from which they are worth naming."""
-
-PAGEABLE_SHARE = 0.5
-"""Share of bytes from unpinned memory from which that, and not the link, slows the copies."""
 
 NEAR_PEAK = 0.7
 """Share of the link's peak from which a copy is as fast as the link allows."""
@@ -35,7 +29,7 @@ def examine(facts: Facts) -> Candidate | None:
     if copy.pageable_share is None:
         case.missing(1.5)
     else:
-        case.at_most("bytes copied from unpinned memory", 100 * copy.pageable_share, 50, "%", "steps")
+        case.at_most("bytes copied from unpinned memory", 100 * copy.pageable_share, 100 * PAGEABLE_SHARE, "%", "steps")
     degraded = rating is not None and rating <= DEGRADED
     if degraded:
         case.at_most("link in use over its rating", rating, DEGRADED, "", "driver", 2.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
-from gputop.diagnosis.copies import Copies, copies
+from gputop.diagnosis.copies import ENTER_PCT, PAGEABLE_SHARE, Copies, copies
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import loader_code
 from gputop.diagnosis.wording import of_step, pct, size
@@ -11,12 +11,6 @@ from gputop.records import Advice
 
 ID = "h2d-pageable"
 FAMILY = "transfer"
-
-ENTER_PCT = 10.0
-"""Percent of the step in copies to the device from which they are worth naming (published rules take 10 to 20)."""
-
-PAGEABLE_SHARE = 0.5
-"""Share of the copied bytes from unpinned memory from which that is what slows the copies."""
 
 SLOW_LINK = 0.5
 """Share of the link's peak below which a copy goes through a staging buffer, as copies from unpinned memory do."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.machine import Machine
+from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine
 from gputop.diagnosis.wording import count, pct
 from gputop.records import Advice
 
@@ -22,17 +22,11 @@ NOTICE_PCT = 5.0
 STEAL_PCT = 5.0
 """CPU time that the hypervisor gave to others, percent, from which it shows."""
 
-QUOTA_SHARE = 0.05
-"""Share of the time that the cgroup's quota holds the process back from which it counts."""
-
 OTHERS_SHARE = 0.4
 """Share of all cores that other processes use from which they, and not the run itself, can be what fills them."""
 
 FREE_SHARE = 0.1
 """Share of the usable cores that may be free for the machine to count as full."""
-
-STARVED_WORKER_PCT = 60.0
-"""CPU of one loader worker below which, with no core free, it queues for a core instead of running."""
 
 
 class Claim(NamedTuple):
@@ -42,6 +36,7 @@ class Claim(NamedTuple):
     said: str
     signal: str
     measured: bool
+    source: str = "host"
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -55,7 +50,7 @@ def examine(facts: Facts) -> Candidate | None:
         return None
     share = min(claim.pct, room)
     case = Case(facts)
-    case.at_least(claim.signal, claim.pct, ENTER_PCT, "%", "process" if claim.measured else "host", 2.0)
+    case.at_least(claim.signal, claim.pct, ENTER_PCT, "%", claim.source, 2.0)
     if not claim.measured:
         case.missing(2.0)
     _weigh_machine(case, facts.machine)
@@ -118,7 +113,9 @@ def _queued(facts: Facts) -> Claim | None:
     if machine.main_wait_pct is not None:
         part = _part_of_others(machine)
         claim = machine.main_wait_pct * (1.0 if part is None else part)
-        return Claim(claim, _neighbours(facts), "training thread ready, without a core because of others", True)
+        return Claim(
+            claim, _neighbours(facts), "training thread ready, without a core because of others", True, "process"
+        )
     free = _free(machine)
     if others is None or others < OTHERS_SHARE or free is None or free > FREE_SHARE:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import ENTER_PCT, InputWait, input_wait, loader_code, waits
+from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT
 from gputop.diagnosis.wording import count
 from gputop.records import Advice
 
@@ -17,17 +18,11 @@ THREADED_PCT = 130.0
 CROWDED = 1.5
 """Workers for each usable core from which they take turns instead of running."""
 
-STARVED_WORKER_PCT = 60.0
-"""CPU of one worker below which, with no core free, it queues for a core instead of running."""
-
 SYSTEM_PCT = 10.0
 """CPU time in the kernel, percent, from which switching and locking show (4 is usual; reports had 10 to 25)."""
 
 LOAD_PER_CORE = 2.0
 """Run queue length for each core from which every thread waits at least as long as it runs."""
-
-QUOTA_SHARE = 0.05
-"""Share of the time that the cgroup's quota holds the process back from which it counts."""
 
 FULL_SHARE = 0.15
 """Share of usable cores left free below which they are full."""
