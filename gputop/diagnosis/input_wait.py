@@ -133,53 +133,6 @@ def _waiting(facts: Facts, workers: int | None, wait_ms: float) -> bool | None:
     return sum(off) / len(off) / 1e6 - loop.ms("sync") - queued >= WAITING_SHARE * wait_ms
 
 
-REMOTE = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "ceph", "beegfs", "9p", "afs", "glusterfs", "drvfs")
-)
-"""File systems that are another machine's."""
-
-
-def remote(facts: Facts) -> str | None:
-    """The kind of file system of the data set where it is another machine's."""
-    kind = facts.loader.dataset_path_fs if facts.loader else None
-    return kind if kind and (kind.lower() in REMOTE or kind.lower().startswith("fuse")) else None
-
-
-TAIL_RATIO = 20.0
-"""The longest waits over the median one from which they are heavy-tailed: storage answers in 1 ms or in a minute."""
-
-UNEVEN = 2.0
-"""The longest wait over the mean long one from which long waits are no beat of workers taking turns."""
-
-
-def heavy_tailed(wait: InputWait) -> bool:
-    """Whether a few waits are very long, at no beat or of very different lengths."""
-    form = wait.shape
-    if form.long_steps < 2 or form.max_ms < TAIL_RATIO * max(form.median_ms, 1e-3):
-        return False
-    return form.period is None or form.max_ms >= UNEVEN * form.long_ms
-
-
-DISK_WAIT_SHARE = 0.3
-"""Share of looks at the workers that find them in uninterruptible disk wait from which it is storage they wait for."""
-
-READY_SHARE = 0.7
-"""Share of the waits in which batches lay ready from which it is not the workers that are slow."""
-
-
-LATE_SHARE = 0.5
-"""Share of the waits in which later batches lay ready and not the awaited one, from which order matters."""
-
-
-def delivered(wait: InputWait) -> bool:
-    """Whether the batches that the loop waits for lie ready: making them is then not what takes the time.
-
-    Those that lie ready may be later ones, finished out of turn, while the awaited one is still being made.
-    """
-    ready = wait.workers != 0 and wait.ready_share is not None and wait.ready_share >= READY_SHARE
-    return ready and (wait.late_share is None or wait.late_share < LATE_SHARE)
-
-
 MOST_WORKERS = 999
 """A wait that leaves almost nothing of the step would ask for absurdly many workers: more than this is no advice."""
 

@@ -8,28 +8,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from gputop.diagnosis.numbers import period, quantile, ranked
+from gputop.diagnosis.apart import lone_step, set_apart
+from gputop.diagnosis.episodes import place_episodes, spans
+from gputop.diagnosis.numbers import period, ranked
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
 from gputop.records import Step
 from gputop.window import Window
 
 MS = 1e-6
 """Milliseconds in a nanosecond."""
-
-WARM_RATIO = 1.5
-"""A step at the run's beginning is warm-up while it takes this many times the later median (allocator, autotuning)."""
-
-LONE_RATIO = 3.0
-"""One step this many times longer than the next longest is a single accident, no pattern: it is set apart and named."""
-
-LONE_STEPS = 20
-"""Steps that a window must hold before one of them may be called an accident."""
-
-PLACED = "placed "
-"""Prefix of the column in which time is gathered that is only found to be evaluation or checkpoint."""
-
-APART_LEAVES = 3
-"""Steps that must remain for warm-up and epoch edges to be set apart at all."""
 
 
 class Bucket(NamedTuple):
@@ -167,9 +154,9 @@ def read_loop(window: Window) -> Loop | None:
         return None
     lengths = _lengths(train)
     columns, contradictory = _columns(train, lengths)
-    _place_evaluations(train, lengths, columns, _spans(window, evaluated))
-    keep, warm, firsts = _apart(train, lengths)
-    lone = _lone(keep, lengths, columns)
+    place_episodes(train, lengths, columns, spans(window, evaluated))
+    keep, warm, firsts = set_apart(train, lengths)
+    lone = lone_step(keep, lengths, columns)
     if lone is not None:
         keep = [index for index in keep if index != lone]
     dur = [lengths[index] * MS for index in keep]
@@ -231,81 +218,6 @@ def _columns(train: list[Step], lengths: list[float]) -> tuple[dict[str, list[fl
                 column[index] *= scale
     columns["other"] = other
     return columns, contradictory
-
-
-def _spans(window: Window, evaluated: list[Step]) -> list[tuple[str, int, int]]:
-    """When evaluations and checkpoints are known to have run, from the steps of other loops and from events."""
-    spans = [("eval", step.t, step.t + step.dur_ns) for step in evaluated]
-    spans += [(event.kind, event.t, event.t + event.dur_ns) for event in window.events
-              if event.kind in EPISODIC and event.dur_ns]  # fmt: skip
-    return sorted(spans, key=lambda span: span[1])
-
-
-def _place_evaluations(
-    train: list[Step], lengths: list[float], columns: dict[str, list[float]], spans: list[tuple[str, int, int]]
-) -> None:
-    """Move time from `other` to evaluation or checkpoint where one is known to have run and no mark says so."""
-    marked = {kind: [name for name in columns if role(name) == kind] for kind in EPISODIC}
-    index = 0
-    for kind, start, end in spans:
-        while index < len(train) - 1 and train[index].t + lengths[index] <= start:
-            index += 1
-        place = index
-        while place < len(train) and train[place].t < end:
-            overlap = min(end, train[place].t + lengths[place]) - max(start, train[place].t)
-            if overlap > 0 and not any(columns[name][place] for name in marked[kind]):
-                moved = min(columns["other"][place], overlap)
-                columns.setdefault(PLACED + kind, [0.0] * len(train))[place] += moved
-                columns["other"][place] -= moved
-            place += 1
-    for kind in EPISODIC:
-        placed = columns.pop(PLACED + kind, None)
-        if placed is not None:
-            marks = columns.get(kind)
-            columns[kind] = placed if marks is None else [a + b for a, b in zip(placed, marks, strict=True)]
-
-
-def _apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[int], list[int]]:
-    """Indices of steady steps, of warm-up and of later epochs' first steps."""
-    everything = list(range(len(train)))
-    warm = _warmup(train, lengths)
-    firsts = [index for index in everything[1:] if index not in warm and _opens_epoch(train[index - 1], train[index])]
-    apart = {*warm, *firsts}
-    keep = [index for index in everything if index not in apart]
-    if len(keep) >= APART_LEAVES:
-        return keep, sorted(warm), firsts
-    keep = [index for index in everything if index not in warm]
-    if len(keep) >= APART_LEAVES:
-        return keep, sorted(warm), firsts
-    return everything, [], firsts
-
-
-def _warmup(train: list[Step], lengths: list[float]) -> set[int]:
-    warm = {index for index, step in enumerate(train) if step.kind == "warmup"}
-    later = quantile(lengths[len(lengths) // 2 :], 0.5)
-    if train[0].n <= 1 and len(train) >= 5 and later:
-        warm.add(0)
-        for index in range(1, len(train) // 2):
-            if lengths[index] <= WARM_RATIO * later:
-                break
-            warm.add(index)
-    return warm
-
-
-def _opens_epoch(before: Step, step: Step) -> bool:
-    if step.first_of_epoch is not None:
-        return step.first_of_epoch
-    return step.epoch is not None and before.epoch is not None and step.epoch != before.epoch
-
-
-def _lone(keep: list[int], lengths: list[float], columns: dict[str, list[float]]) -> int | None:
-    """The one step that dwarfs all others, unless an evaluation or a checkpoint explains it."""
-    if len(keep) < LONE_STEPS:
-        return None
-    longest = max(keep, key=lengths.__getitem__)
-    rest = max(lengths[index] for index in keep if index != longest)
-    episodic = sum(column[longest] for name, column in columns.items() if role(name) in EPISODIC)
-    return longest if lengths[longest] - episodic > LONE_RATIO * rest else None
 
 
 def _roles(phases: dict[str, list[float]]) -> dict[str, list[float]]:

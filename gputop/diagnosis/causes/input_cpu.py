@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, ENTER_PCT, FREE_SHARE, delivered, input_wait, waits
+from gputop.diagnosis.input_signs import delivered
+from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, ENTER_PCT, FREE_SHARE, input_wait, waits
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, TAIL_RATIO, heavy_tailed, remote
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
-    DISK_WAIT_SHARE,
     ENTER_PCT,
     IDLE_WORKER_PCT,
-    TAIL_RATIO,
     InputWait,
-    heavy_tailed,
     input_wait,
     loader_code,
-    remote,
     waits,
 )
 from gputop.diagnosis.wording import size

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, LATE_SHARE, input_wait, loader_code, waits
+from gputop.diagnosis.input_signs import LATE_SHARE
+from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, input_wait, loader_code, waits
 from gputop.records import Advice
 
 ID = "input-slow-sample"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import ENTER_PCT, HANDOVER_MS, READY_SHARE, delivered, input_wait, loader_code, waits
+from gputop.diagnosis.input_signs import READY_SHARE, delivered
+from gputop.diagnosis.input_wait import ENTER_PCT, HANDOVER_MS, input_wait, loader_code, waits
 from gputop.records import Advice
 
 ID = "input-transfer"

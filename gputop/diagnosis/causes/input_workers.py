@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, UNEVEN, delivered, heavy_tailed, remote
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
-    DISK_WAIT_SHARE,
     ENTER_PCT,
     FREE_SHARE,
-    UNEVEN,
     InputWait,
-    delivered,
-    heavy_tailed,
     input_wait,
     loader_code,
-    remote,
     waits,
 )
 from gputop.diagnosis.wording import count, time

@@ -1,0 +1,62 @@
+"""Steps that are in no mean: warm-up, the first of each epoch, and a single accident."""
+
+from __future__ import annotations
+
+from gputop.diagnosis.numbers import quantile
+from gputop.diagnosis.phases import EPISODIC, role
+from gputop.records import Step
+
+WARM_RATIO = 1.5
+"""A step at the run's beginning is warm-up while it takes this many times the later median (allocator, autotuning)."""
+
+LONE_RATIO = 3.0
+"""One step this many times longer than the next longest is a single accident, no pattern: it is set apart and named."""
+
+LONE_STEPS = 20
+"""Steps that a window must hold before one of them may be called an accident."""
+
+APART_LEAVES = 3
+"""Steps that must remain for warm-up and epoch edges to be set apart at all."""
+
+
+def set_apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[int], list[int]]:
+    """Indices of steady steps, of warm-up and of later epochs' first steps."""
+    everything = list(range(len(train)))
+    warm = _warmup(train, lengths)
+    firsts = [index for index in everything[1:] if index not in warm and _opens_epoch(train[index - 1], train[index])]
+    apart = {*warm, *firsts}
+    keep = [index for index in everything if index not in apart]
+    if len(keep) >= APART_LEAVES:
+        return keep, sorted(warm), firsts
+    keep = [index for index in everything if index not in warm]
+    if len(keep) >= APART_LEAVES:
+        return keep, sorted(warm), firsts
+    return everything, [], firsts
+
+
+def _warmup(train: list[Step], lengths: list[float]) -> set[int]:
+    warm = {index for index, step in enumerate(train) if step.kind == "warmup"}
+    later = quantile(lengths[len(lengths) // 2 :], 0.5)
+    if train[0].n <= 1 and len(train) >= 5 and later:
+        warm.add(0)
+        for index in range(1, len(train) // 2):
+            if lengths[index] <= WARM_RATIO * later:
+                break
+            warm.add(index)
+    return warm
+
+
+def _opens_epoch(before: Step, step: Step) -> bool:
+    if step.first_of_epoch is not None:
+        return step.first_of_epoch
+    return step.epoch is not None and before.epoch is not None and step.epoch != before.epoch
+
+
+def lone_step(keep: list[int], lengths: list[float], columns: dict[str, list[float]]) -> int | None:
+    """The one step that dwarfs all others, unless an evaluation or a checkpoint explains it."""
+    if len(keep) < LONE_STEPS:
+        return None
+    longest = max(keep, key=lengths.__getitem__)
+    rest = max(lengths[index] for index in keep if index != longest)
+    episodic = sum(column[longest] for name, column in columns.items() if role(name) in EPISODIC)
+    return longest if lengths[longest] - episodic > LONE_RATIO * rest else None
