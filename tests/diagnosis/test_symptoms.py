@@ -263,3 +263,17 @@ def test_another_gpu_is_only_advised_where_there_is_one() -> None:
     spare = Gpu(t=T0, host=HOST, gpu_uuid="GPU-2", gpu_index=3, util_pct=1.0)
     records = trace(COMPUTE, run={"gpu_uuid": "GPU-1"}, gpu=busy(processes=listed, gpu_index=0), extra=[spare])
     assert verdict(records).advice[0].code == "CUDA_VISIBLE_DEVICES=3 python train.py"
+
+
+def test_workers_that_fill_the_cores_finish_out_of_turn_and_no_sample_is_slow() -> None:
+    """Two workers and the training thread on two cores: every wait finds the other worker's batch ready."""
+
+    def taking_turns(i: int) -> dict[str, object]:
+        return {"phases": {"data": 2 if i % 2 else 20}, "late_ready": 0 if i % 2 else 1, "ready_batches": 1}
+
+    records = trace(
+        {"data": 2, "forward": 7, "backward": 12.5, "optimizer": 1.5}, n=400, each=taking_turns, run=CPU, no_gpu=True,
+        loader={"num_workers": 2, "in_order": True}, host={"cpu_pct": 98, "cores": 2, "iowait_pct": 0},
+        process={"cpu_pct": 60, "main_thread_cpu_pct": 60, "main_thread_wait_pct": 8, "workers": workers(2, 65)},
+    )  # fmt: skip
+    expect("input-cpu", records)

@@ -6,6 +6,7 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import delivered
 from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, ENTER_PCT, FREE_SHARE, input_wait, waits
+from gputop.diagnosis.machine import STARVED_WORKER_PCT
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
 
@@ -41,14 +42,16 @@ def examine(facts: Facts) -> Candidate | None:
     elif machine.worker_pct is None:
         case.missing(1.0)
     else:
-        case.at_least("CPU of each worker", machine.worker_pct, BUSY_WORKER_PCT, "%", "process", 1.5)
+        full = room is not None and room < FREE_SHARE
+        busy = STARVED_WORKER_PCT if full else BUSY_WORKER_PCT
+        case.at_least("CPU of each worker", machine.worker_pct, busy, "%", "process", 1.5)
         case.at_most("CPU of each worker", machine.worker_pct, OVERTHREADED_PCT, "%", "process", 0.5)
     if wait.workers is None:
         case.missing(1.0)
     elif wait.workers and machine.cores:
         case.at_least("workers for each usable core", wait.workers / machine.cores, 0.75, "", "loader", 0.5)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
-    if wait.late_share is not None:
+    if wait.late_share is not None and (room is None or room >= FREE_SHARE):
         case.at_most("waits with later batches ready", 100 * wait.late_share, 50, "%", "steps")
     return Candidate(
         cause=ID,

@@ -26,10 +26,10 @@ def examine(facts: Facts) -> Candidate | None:
     tail = wait.shape.p95_ms / wait.shape.median_ms if wait.shape.median_ms > 0 else None
     case.at_least("95th percentile of waits over their median", tail, IRREGULAR, "x", "steps", 2.0)
     if wait.room_share is not None and wait.room_share < FREE_SHARE:
-        case.at_least("usable cores that this run leaves", 100 * wait.room_share, 100 * FREE_SHARE, "%", "host", 2.0)
-    if wait.workers and wait.shape.period and 1 < wait.shape.period <= wait.workers:
-        # Batches are dealt out in turn: too few workers wait once a round, and the others' batches come just after.
-        case.weigh("waits come once a round of workers", float(wait.shape.period), False, "steps", "steps", 4.0)
+        room = 100 * wait.room_share
+        case.at_least("usable cores that this run leaves", room, 100 * FREE_SHARE, "%", "host", 3.0)
+    if wait.workers and wait.workers > 1 and wait.shape.period == wait.workers:
+        case.weigh("long waits at the beat of the workers", float(wait.workers), False, "steps", "steps", 2.0)
     in_order = facts.loader.in_order if facts.loader else None
     if in_order is not None:
         case.weigh("loader keeps the order", str(in_order), in_order, None, "loader")
