@@ -277,3 +277,18 @@ def test_workers_that_fill_the_cores_finish_out_of_turn_and_no_sample_is_slow() 
         process={"cpu_pct": 60, "main_thread_cpu_pct": 60, "main_thread_wait_pct": 8, "workers": workers(2, 65)},
     )  # fmt: skip
     expect("input-cpu", records)
+
+
+def test_workers_starved_by_a_neighbour_are_neither_slow_nor_too_few_nor_too_many() -> None:
+    """Two workers and a stranger on two cores: the stranger is what holds the run up."""
+
+    def taking_turns(i: int) -> dict[str, object]:
+        return {"phases": {"data": 6 if i % 2 else 32}, "late_ready": i % 3 and 1, "ready_batches": 1}
+
+    records = trace(
+        {"data": 2, "forward": 10, "backward": 19, "optimizer": 3}, n=400, each=taking_turns, run=CPU, no_gpu=True,
+        loader={"num_workers": 2, "in_order": True}, host={"cpu_pct": 100, "cores": 2, "iowait_pct": 0},
+        process={"cpu_pct": 40, "main_thread_cpu_pct": 40, "main_thread_wait_pct": 42, "workers": workers(2, 40)},
+        extra=others("make", 80),
+    )  # fmt: skip
+    expect("host-contention", records)

@@ -97,12 +97,12 @@ def _claims(facts: Facts) -> list[Claim]:
         held = 100 * machine.throttled_share
         said = f"the CPU quota holds the process back {pct(held)} of the time"
         claims.append(Claim(held, said, "time held back by the quota", True))
-    queued = _queued(facts)
-    if queued is not None:
-        claims.append(queued)
-    starved = _starved(facts)
-    if starved is not None:
-        claims.append(starved)
+    queued, starved = _queued(facts), _starved(facts)
+    if queued is not None and starved is not None:
+        # The training thread sleeps while it waits for its workers: the two are different times and add up.
+        claims.append(queued._replace(pct=queued.pct + starved.pct, signal="time without a core because of others"))
+    else:
+        claims += [claim for claim in (queued, starved) if claim is not None]
     return claims
 
 

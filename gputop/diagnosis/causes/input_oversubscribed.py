@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import ENTER_PCT, InputWait, input_wait, loader_code, waits
+from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
 from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT
 from gputop.diagnosis.wording import count
 from gputop.records import Advice
@@ -40,9 +40,10 @@ def examine(facts: Facts) -> Candidate | None:
     if wait.free_share is not None:
         case.at_most("usable cores that are free", 100 * wait.free_share, 100 * FULL_SHARE, "%", "host")
     crowd = wait.workers / machine.cores if machine.cores else None
+    own = wait.room_share is None or wait.room_share < FREE_SHARE
     queued = (
         100 - machine.worker_pct
-        if full and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT
+        if full and own and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT
         else None
     )
     held = None if machine.throttled_share is None else 100 * machine.throttled_share

@@ -25,9 +25,9 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", 3.0)
     tail = wait.shape.p95_ms / wait.shape.median_ms if wait.shape.median_ms > 0 else None
     case.at_least("95th percentile of waits over their median", tail, IRREGULAR, "x", "steps", 2.0)
-    if wait.room_share is not None and wait.room_share < FREE_SHARE:
-        room = 100 * wait.room_share
-        case.at_least("usable cores that this run leaves", room, 100 * FREE_SHARE, "%", "host", 3.0)
+    left = [share for share in (wait.room_share, wait.free_share) if share is not None]
+    if left and min(left) < FREE_SHARE:
+        case.at_least("usable cores that are left", 100 * min(left), 100 * FREE_SHARE, "%", "host", 3.0)
     if wait.workers and wait.workers > 1 and wait.shape.period == wait.workers:
         case.weigh("long waits at the beat of the workers", float(wait.workers), False, "steps", "steps", 2.0)
     in_order = facts.loader.in_order if facts.loader else None

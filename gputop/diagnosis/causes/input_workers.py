@@ -14,6 +14,7 @@ from gputop.diagnosis.input_wait import (
     loader_code,
     waits,
 )
+from gputop.diagnosis.machine import STARVED_WORKER_PCT
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
 
@@ -52,6 +53,9 @@ def examine(facts: Facts) -> Candidate | None:
             case.at_least("CPU of each worker", busy, BUSY_WORKER_PCT, "%", "process", 0.5)
         if machine.cores and not wait.waiting:
             case.at_most("workers", float(wait.workers), machine.cores - 1, "workers", "loader")
+    crowded = wait.free_share is not None and wait.free_share < FULL_SHARE
+    if wait.workers and crowded and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT:
+        case.at_least("CPU of each worker", machine.worker_pct, STARVED_WORKER_PCT, "%", "process", 2.0)
     stuck = machine.workers_in_disk_wait
     if stuck is not None and stuck >= DISK_WAIT_SHARE:
         case.at_most("looks that found workers in disk wait", 100 * stuck, 100 * DISK_WAIT_SHARE, "%", "process", 2.0)
