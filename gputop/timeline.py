@@ -28,7 +28,7 @@ from gputop.records import (
     Verdict,
     supersede,
 )
-from gputop.tracks import EXACT_STEPS, MIN_STEPS, WINDOW_NS, GpuTrack, HostTrack, RunTrack, S
+from gputop.tracks import EXACT_NS, EXACT_STEPS, MIN_STEPS, WINDOW_NS, GpuTrack, HostTrack, RunTrack, S
 from gputop.window import Peer, Window
 
 R = TypeVar("R", bound=Record)
@@ -47,8 +47,9 @@ RUNS = 2048
 class Timeline:
     """Everything watched, bounded. Feed it records in about the order of their times; cut windows out of it."""
 
-    def __init__(self, column_ns: int = 2 * S) -> None:
+    def __init__(self, column_ns: int = 2 * S, keep_ns: int = EXACT_NS) -> None:
         self.column_ns = column_ns
+        self.keep_ns = keep_ns
         self.runs: dict[str, RunTrack] = {}
         self.gpus: dict[str, GpuTrack] = {}
         self.hosts: dict[str, HostTrack] = {}
@@ -106,7 +107,8 @@ class Timeline:
         if track is None:
             self._early.append(step)
             return
-        track.add_step(step, max(MIN_STEPS, min(EXACT_STEPS, EXACT_STEPS_ALL // len(self.runs))))
+        limit = max(MIN_STEPS, min(EXACT_STEPS, EXACT_STEPS_ALL // len(self.runs)))
+        track.add_step(step, limit, self.keep_ns)
 
     def _of_run(self, record: Alive | Loader | Model | Site | Profile | Fold | Verdict) -> None:
         track = self.runs.get(record.run_id)
@@ -162,10 +164,10 @@ class Timeline:
         elif event.kind == "gap":
             track.gaps += 1
 
-    def window(self, run_id: str, now_ns: int) -> Window:
-        """The run's last seconds, up to `now_ns`. Raises KeyError for a run that is not known."""
+    def window(self, run_id: str, now_ns: int, *, whole: bool = False) -> Window:
+        """The run's last seconds up to `now_ns`, or with `whole` all that is held exactly. Raises KeyError."""
         track = self.runs[run_id]
-        steps = track.recent(now_ns)
+        steps = track.held(now_ns) if whole else track.recent(now_ns)
         from_ns = min(steps[0].t, now_ns - WINDOW_NS) if steps else now_ns - WINDOW_NS
         sample_from = min(from_ns, now_ns - WINDOW_NS)
         uuid, match = self.match(track.run)
@@ -219,7 +221,7 @@ class Timeline:
         for gpu in latest:
             if any(process.pid == run.pid for process in gpu.processes or ()):
                 return gpu.gpu_uuid, "pid"
-        on_gpu = run.device is not None and run.device.partition(":")[0] in ("cuda", "sim")
+        on_gpu = run.device is None or run.device.partition(":")[0] in ("cuda", "sim")
         if len(latest) == 1 and on_gpu and run.gpu_uuid is None:
             return latest[0].gpu_uuid, "only"
         return None, None

@@ -85,8 +85,8 @@ class RunTrack:
             return "train"
         return "eval"
 
-    def add_step(self, step: Step, limit: int) -> None:
-        """Take in a finished step."""
+    def add_step(self, step: Step, limit: int, keep_ns: int = EXACT_NS) -> None:
+        """Take in a finished step; of all, the latest `limit` that ended at most `keep_ns` before it stay exact."""
         self._taken += 1
         if step.had_backward or (step.had_backward is None and step.phases_ns.get("backward")):
             self.backward_loaders.add(step.loader_id)
@@ -96,7 +96,7 @@ class RunTrack:
             self._insert_late(step)
         else:
             steps.append(step)
-        while len(steps) > limit or (len(steps) > MIN_STEPS and steps[0].t + steps[0].dur_ns < end - EXACT_NS):
+        while len(steps) > limit or (len(steps) > MIN_STEPS and steps[0].t + steps[0].dur_ns < end - keep_ns):
             steps.popleft()
         if self.first_t is None or step.t < self.first_t:
             self.first_t = step.t
@@ -144,6 +144,11 @@ class RunTrack:
         if self._recent[:2] != (now_ns, self._taken):
             self._recent = (now_ns, self._taken, self._cut(now_ns))
         return self._recent[2]
+
+    def held(self, now_ns: int) -> tuple[Step, ...]:
+        """Every finished step that is held exactly and ended by then, oldest first, with their kinds decided."""
+        steps = [step for step in self.steps if not step.partial and step.t + step.dur_ns <= now_ns]
+        return tuple(step if step.kind == (kind := self.kind(step)) else _with_kind(step, kind) for step in steps)
 
     def _cut(self, now_ns: int) -> tuple[Step, ...]:
         out: list[Step] = []

@@ -6,7 +6,7 @@ from gputop.diagnosis.evidence import gather
 from gputop.diagnosis.verdict import Judge, judge_idle
 from gputop.records import AnyRecord, Verdict
 from gputop.timeline import Timeline
-from gputop.tracks import RunTrack, S
+from gputop.tracks import EXACT_NS, RunTrack, S
 from gputop.view import RunView, Share, View
 from gputop.viewing import forgotten, gpu_order, gpu_view, host_view, run_order, run_view, trouble
 from gputop.window import Window
@@ -28,9 +28,15 @@ class Watch:
     """What is watched: add records as they come, tick about once a second, take a view whenever one is wanted."""
 
     def __init__(
-        self, source: str = "live", *, column_ns: int = 2 * S, hostname: str = "", simulated: bool = False
+        self,
+        source: str = "live",
+        *,
+        column_ns: int = 2 * S,
+        hostname: str = "",
+        simulated: bool = False,
+        keep_ns: int = EXACT_NS,
     ) -> None:
-        self.timeline = Timeline(column_ns)
+        self.timeline = Timeline(column_ns, keep_ns)
         self.judges: dict[str, Judge] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.windows: dict[str, Window] = {}

@@ -46,7 +46,7 @@ def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
     ordered = list(records)
     first = min((record.t for record in ordered), default=0)
     last = max((_end(record) for record in ordered), default=0)
-    watch = Watch(source)
+    watch = Watch(source, keep_ns=last - first + S)
     every = max(S, (last - first) // MAX_JUDGEMENTS)
     best: dict[str, dict[str, Verdict]] = {}
     due = first + every
@@ -59,7 +59,7 @@ def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
     runs = {}
     for run_id, track in watch.timeline.runs.items():
         end = min(last, track.last_end or last) if track.ended else last
-        whole = judge(watch.timeline.window(run_id, end))
+        whole = judge(watch.timeline.window(run_id, end, whole=True))
         segments = tuple(watch.judges[run_id].segments) if run_id in watch.judges else ()
         runs[run_id] = report_on(run_id, _standing(segments, whole, best.get(run_id, {})), segments)
     return Judged(watch=watch, from_ns=first, to_ns=last, runs=runs)
@@ -94,7 +94,12 @@ def _held(segments: tuple[Segment, ...]) -> dict[str, int]:
 
 
 def _standing(segments: tuple[Segment, ...], whole: Verdict, best: dict[str, Verdict]) -> Verdict:
-    """The verdict of the finding that held longest; that of the last window when none held at all."""
+    """The verdict that stands for a run: a standstill that it ended in, an episode that only the whole of it shows,
+    else the finding that held longest, else what the whole of it says."""
+    if segments and segments[-1].cause == "stalled" and "stalled" in best:
+        return best["stalled"]
+    if whole.family == "episodic" and whole.cause not in NO_FINDING:
+        return whole
     found = {cause: ns for cause, ns in _held(segments).items() if cause not in NO_FINDING and cause in best}
     if not found or (not any(found.values()) and whole.cause not in NO_FINDING):
         return whole

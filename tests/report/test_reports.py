@@ -148,3 +148,35 @@ def test_of_ten_ranks_each_is_reported() -> None:
     ]
     figures = summary.of_trace(judge_trace([*ranks, *steps], "x"))
     assert [one["rank"] for one in figures["runs"]] == list(range(10))
+
+
+def steps_of(durations: list[float], **phases: float) -> list[Step]:
+    """Steps of these seconds one after another; what the phases leave is `other`."""
+    out, t = [], 0
+    for n, seconds in enumerate(durations):
+        ns = int(seconds * S)
+        named = {name: int(share * S) for name, share in phases.items()}
+        out.append(Step(t=t, run_id="a", n=n, dur_ns=ns, phases_ns=named, loader_id=1, had_backward=True))
+        t += ns
+    return out
+
+
+def test_a_run_that_ended_in_a_standstill_is_reported_as_such() -> None:
+    run_ = Run(t=0, run_id="a", pid=1, host="h", device="cpu", cores_allowed=8)
+    steps = steps_of([0.5] * 200, forward=0.2, backward=0.25)
+    later = [Gpu(t=t * S, host="h", gpu_uuid="g", util_pct=0.0) for t in range(100, 300)]
+    assert judge_trace([run_, *steps, *later], "x").runs["a"].verdict.cause == "stalled"
+
+
+def test_a_rare_long_checkpoint_is_found_over_the_whole_run() -> None:
+    """Twelve seconds every 46: most windows hold none of them."""
+    run_ = Run(t=0, run_id="a", pid=1, host="h", device="cpu", cores_allowed=8)
+    steps, t = [], 0
+    for n in range(400):
+        pause = 12 * S if n % 68 == 67 else 0
+        phases = {"forward": S // 5, "backward": S // 4, "checkpoint": pause}
+        steps.append(
+            Step(t=t, run_id="a", n=n, dur_ns=S // 2 + pause, phases_ns=phases, loader_id=1, had_backward=True)
+        )
+        t += S // 2 + pause
+    assert judge_trace([run_, *steps], "x").runs["a"].verdict.cause == "checkpoint"
