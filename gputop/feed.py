@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
+
 from gputop.sources import Source
 from gputop.tracks import S
 from gputop.view import View
@@ -12,6 +14,9 @@ from gputop.watching import Watch
 POLL_S = 0.1
 JUDGE_NS = S
 LEAVE_S = 0.25
+
+MAX_FAULTS = 10
+"""Faults in a row after which the feed gives up: one bad record or moment is survived, a broken source is not."""
 
 
 class Feed:
@@ -28,6 +33,7 @@ class Feed:
         self.source = source
         self.watch = Watch(source.name, column_ns=column_ns, hostname=hostname, simulated=source.simulated)
         self.fault: BaseException | None = None
+        self._troubles: dict[str, None] = {}
         self._clock = source.clock
         self._refresh_ns = int(refresh_s * S)
         self._stop = threading.Event()
@@ -66,23 +72,35 @@ class Feed:
         except BaseException as error:
             if not self._stop.is_set():
                 self.fault = error
+                self._view = msgspec.structs.replace(
+                    self._view, source="stopped", warnings=(*self._view.warnings, *self._troubles)
+                )
         finally:
             self.source.close()
             with self._fresh:
                 self._fresh.notify_all()
 
     def _loop(self) -> None:
-        next_judge = next_view = 0
+        next_judge = next_view = faults = 0
         while not self._stop.is_set():
             done = self.source.done()
-            for record in self.source.poll(min(POLL_S, self._refresh_ns / S / 2)):
-                self.watch.add(record)
             now = self._clock()
-            if now >= next_judge or done or next_judge - now > 2 * JUDGE_NS:
-                self.watch.tick(now)
-                next_judge = now + JUDGE_NS
+            try:
+                for record in self.source.poll(min(POLL_S, self._refresh_ns / S / 2)):
+                    self.watch.add(record)
+                now = self._clock()
+                if now >= next_judge or done or next_judge - now > 2 * JUDGE_NS:
+                    next_judge = now + JUDGE_NS
+                    self.watch.tick(now)
+                faults = 0
+            except Exception as error:
+                faults += 1
+                self._troubles[f"something went wrong inside gputop: {type(error).__name__}: {error}"] = None
+                if faults >= MAX_FAULTS:
+                    raise
+                self._stop.wait(POLL_S)
             if now >= next_view or done or next_view - now > 2 * self._refresh_ns:
-                view = self.watch.view(now, tuple(self.source.warnings()), self.source.waiting())
+                view = self.watch.view(now, (*self.source.warnings(), *self._troubles), self.source.waiting())
                 next_view = now + self._refresh_ns
                 with self._fresh:
                     self._view = view

@@ -440,6 +440,12 @@ class Undecodable(ValueError):  # noqa: N818
         self.unknown = unknown
 
 
+MAX_INT = 2**63
+"""What no count of nanoseconds or bytes reaches."""
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
+
+
 class _Head(msgspec.Struct):
     type: str
 
@@ -468,7 +474,7 @@ def unpack(data: bytes | msgspec.Raw) -> AnyRecord:
     """One record from msgpack. Raises Undecodable."""
     try:
         return _msgpack_one.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise _explain(error, _msgpack_head, data) from None
 
 
@@ -479,11 +485,11 @@ def unpack_many(data: bytes | msgspec.Raw) -> tuple[list[AnyRecord], list[Undeco
     """
     try:
         return _msgpack_many.decode(data), []
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except _UNREADABLE:
         pass
     try:
         raws = _msgpack_raw.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except _UNREADABLE as error:
         return [], [Undecodable(str(error))]
     records: list[AnyRecord] = []
     faults: list[Undecodable] = []
@@ -508,15 +514,15 @@ def from_json(line: bytes | str) -> AnyRecord:
         try:
             record: AnyRecord = msgspec.convert(_whole(msgspec.json.decode(line)), AnyRecord)
             return record
-        except (msgspec.MsgspecError, RecursionError):
+        except _UNREADABLE:
             raise _explain(error, _json_head, line) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Undecodable(str(error)) from None
 
 
 def _whole(value: Any) -> Any:
     """The value with whole floats as ints: pandas and jq write 5.0 where an integer was meant."""
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and abs(value) < MAX_INT and value.is_integer():
         return int(value)
     if isinstance(value, dict):
         return {key: _whole(one) for key, one in value.items()}
@@ -526,11 +532,27 @@ def _whole(value: Any) -> Any:
 def _explain(error: Exception, head: Any, data: Any) -> Undecodable:
     try:
         tag = head.decode(data).type
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except _UNREADABLE:
         return Undecodable(str(error))
     if tag not in TYPES:
         return Undecodable(f"record type {tag!r} is not known to this version", unknown=True)
     return Undecodable(f"{tag}: {error}")
+
+
+def implausible(record: Record) -> str | None:
+    """Why a record's figures can't be meant, in words: negative times, durations or counts, or ones past 2^63."""
+    if not 0 <= record.t < MAX_INT:
+        return f"t is {record.t}"
+    if isinstance(record, Step):
+        if not 0 <= record.dur_ns < MAX_INT:
+            return f"dur_ns is {record.dur_ns}"
+        if any(not 0 <= ns < MAX_INT for ns in record.phases_ns.values()):
+            return "a phase is negative or beyond all bounds"
+        if record.samples is not None and not 0 <= record.samples < MAX_INT:
+            return f"samples is {record.samples}"
+    if isinstance(record, Fold) and (record.steps < 0 or not 0 <= record.dur_ns < MAX_INT):
+        return "steps or dur_ns is negative"
+    return None
 
 
 def supersede(old: Run, new: Run) -> Run:

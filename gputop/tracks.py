@@ -43,6 +43,8 @@ WINDOW_MAX_STEPS = 500
 WINDOW_MIN_STEPS = 5
 """... but no more than EXACT_NS or WINDOW_MAX_STEPS, unless that left fewer than WINDOW_MIN_STEPS."""
 
+GPU_PERCENTS = ("util_pct", "mem_util_pct", "sm_active_pct", "sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
+
 COLUMNS = 1800
 MINUTES = 2880
 """Columns kept on the fine axis (an hour of 2 s) and on the minute axis (two days)."""
@@ -103,7 +105,8 @@ class RunTrack:
         if self.last_end is None or end > self.last_end:
             self.last_end = end
         if not step.partial and self.kind(step) == "train":
-            self._count(step.t, 1, step.dur_ns, step.phases_ns, step.dur_ns, step.dur_ns, step.samples or 0)
+            phases = within(step.phases_ns, step.dur_ns)
+            self._count(step.t, 1, step.dur_ns, phases, step.dur_ns, step.dur_ns, step.samples or 0)
             self.sketch.add(step.dur_ns)
 
     def add_fold(self, fold: Fold) -> None:
@@ -114,7 +117,13 @@ class RunTrack:
             self.first_t = fold.t
         if fold.kind in (None, "train"):
             self._count(
-                fold.t, fold.steps, fold.dur_ns, fold.phases_ns, fold.max_ns or 0, fold.min_ns or 0, fold.samples or 0
+                fold.t,
+                fold.steps,
+                fold.dur_ns,
+                within(fold.phases_ns, fold.dur_ns),
+                fold.max_ns or 0,
+                fold.min_ns or 0,
+                fold.samples or 0,
             )
 
     def _count(
@@ -181,7 +190,10 @@ class GpuTrack:
         self.memory = Columns(column_ns, COLUMNS)
 
     def add(self, gpu: Gpu) -> None:
-        """Take in a sample."""
+        """Take in a sample; a percentage that is none is not known."""
+        wrong = {name: None for name in GPU_PERCENTS if not _percent(getattr(gpu, name))}
+        if wrong:
+            gpu = msgspec.structs.replace(gpu, **wrong)
         self.samples.append(gpu)
         if gpu.util_pct is not None:
             self.util.add(gpu.t, gpu.util_pct)
@@ -193,7 +205,8 @@ class GpuTrack:
         """Take in the driver's own samples."""
         self.bursts.append(burst)
         for dt, value in zip(burst.dt_ns, burst.util_pct, strict=False):
-            self.peak.add(burst.t + dt, value)
+            if _percent(value):
+                self.peak.add(burst.t + dt, value)
 
 
 class HostTrack:
@@ -211,6 +224,19 @@ class HostTrack:
             self.cpu.add(host.t, host.cpu_pct)
         if host.iowait_pct is not None:
             self.iowait.add(host.t, host.iowait_pct)
+
+
+def within(phases: dict[str, int], dur_ns: int) -> dict[str, int]:
+    """Phases that sum to no more than their step: larger ones shrink in proportion; `other` is derived, never kept."""
+    if "other" in phases:
+        phases = {name: ns for name, ns in phases.items() if name != "other"}
+    total = sum(phases.values())
+    return phases if total <= dur_ns else {name: ns * dur_ns // total for name, ns in phases.items()}
+
+
+def _percent(value: float | None) -> bool:
+    """Whether a value is absent or a percentage."""
+    return value is None or 0 <= value <= 100
 
 
 def _with_kind(step: Step, kind: str) -> Step:

@@ -51,11 +51,11 @@ class Watch:
         """Take in one record."""
         self.timeline.add(record)
 
-    def tick(self, now_ns: int) -> dict[str, Verdict]:
-        """Judge every run that is still of interest; returns the verdicts by run."""
+    def tick(self, now_ns: int, *, every_run: bool = False) -> dict[str, Verdict]:
+        """Judge the runs that go on (with very many, those whose turn it is); returns all verdicts by run."""
         if self.started_ns is None:
             self.started_ns = now_ns
-        for run_id in self._due():
+        for run_id in self._due(None if every_run else JUDGED_AT_ONCE):
             window = self.timeline.window(run_id, now_ns)
             judge = self.judges.setdefault(run_id, Judge())
             self.windows[run_id] = window
@@ -68,16 +68,16 @@ class Watch:
                 held.pop(run_id, None)
         return self.verdicts
 
-    def _due(self) -> list[str]:
+    def _due(self, limit: int | None) -> list[str]:
         """The runs to judge now: all that go on, the longest unjudged first where they must take turns."""
         going = [
             run_id
             for run_id, track in self.timeline.runs.items()
             if track.ended is None or self._judged_ns.get(run_id, -1) < (track.last_end or 0)
         ]
-        if len(going) > JUDGED_AT_ONCE:
+        if limit is not None and len(going) > limit:
             going.sort(key=lambda run_id: self._judged_ns.get(run_id, -1))
-        return going[:JUDGED_AT_ONCE]
+        return going[:limit]
 
     def _axis(self, now_ns: int) -> tuple[int, int]:
         """The first and last column of the histories."""

@@ -34,6 +34,9 @@ class Still:
     def view(self) -> View:
         return self._view
 
+    def ended(self) -> bool:
+        return False
+
     def close(self) -> None:
         return
 

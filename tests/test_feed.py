@@ -89,3 +89,26 @@ def test_closing_is_prompt_and_lets_go_of_the_source() -> None:
     feed.close()
     assert time.monotonic() - started < 0.5
     assert source.closed.is_set()
+
+
+def test_one_bad_moment_is_survived_and_said() -> None:
+    class Stumbling(Fake):
+        stumbled = False
+
+        def poll(self, timeout_s: float) -> list[AnyRecord]:
+            if not self.stumbled:
+                self.stumbled = True
+                raise ValueError("a bad record")
+            return super().poll(timeout_s)
+
+    feed = Feed(Stumbling(training())).start()
+    feed._thread.join(5)
+    assert feed.fault is None
+    assert feed.view().runs[0].steps_total == 30
+    assert any("a bad record" in warning for warning in feed.view().warnings)
+
+
+def test_a_feed_that_gave_up_does_not_call_itself_live() -> None:
+    feed = Feed(Fake(training(), fail=True)).start()
+    feed._thread.join(10)
+    assert feed.view().source == "stopped"

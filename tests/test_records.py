@@ -98,3 +98,20 @@ def test_cleaned_text_holds_nothing_that_steers_a_terminal(text: str) -> None:
     cleaned = r.clean(text, 80)
     assert len(cleaned) <= 80
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 or ord(char) in r._INVISIBLE for char in cleaned)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"t": -1}, {"t": 2**63}, {"dur_ns": -5}, {"phases_ns": {"data": -1}}, {"samples": -3}, {"dur_ns": 10**23}],
+)
+def test_figures_that_cannot_be_meant_are_told(changes: dict[str, object]) -> None:
+    assert r.implausible(STEP) is None
+    assert r.implausible(msgspec.structs.replace(STEP, **changes)) is not None
+
+
+def test_deeply_nested_bytes_are_only_undecodable() -> None:
+    records, faults = r.unpack_many(b"\x91" * 900_000)
+    assert records == []
+    assert len(faults) == 1
+    with pytest.raises(r.Undecodable):
+        r.from_json('{"type":"step","t":1e308,"run_id":"a","n":1,"dur_ns":5,"phases_ns":{}}')

@@ -192,3 +192,13 @@ def test_the_latest_sign_of_life_is_kept() -> None:
     alive = timeline.runs["a"].alive
     assert alive is not None
     assert alive.steps == 9
+
+
+def test_phases_never_sum_to_more_than_their_steps() -> None:
+    step = Step(t=0, run_id="a", n=0, dur_ns=100, phases_ns={"data": 300, "forward": 100, "other": 70})
+    assert filled(step).runs["a"].phases == {"data": 75, "forward": 25}
+
+
+def test_a_percentage_that_is_none_is_not_known() -> None:
+    track = filled(gpu(util_pct=-3.0), gpu(t=S, util_pct=4e18), gpu(t=2 * S, util_pct=50.0)).gpus["GPU-1"]
+    assert [one.util_pct for one in track.samples] == [None, None, 50.0]

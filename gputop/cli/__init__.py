@@ -15,7 +15,11 @@ UNREADABLE = 3
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run gputop and leave with the exit code that the documentation promises; never with a traceback."""
-    code = run(list(sys.argv[1:] if args is None else args))
+    _fill_missing_streams()
+    try:
+        code = run(list(sys.argv[1:] if args is None else args))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     _flush_quietly()
     sys.exit(code)
 
@@ -26,13 +30,17 @@ def run(args: list[str]) -> int:
 
     from gputop.cli.commands import cli
     from gputop.cli.errors import Failure
+    from gputop.records import clean
 
     debug = "--debug" in args and args.index("--debug") < (args.index("run") if "run" in args else len(args))
     try:
-        code = cli.main(args, prog_name="gputop", standalone_mode=False)
+        if "_GPUTOP_COMPLETE" in os.environ:
+            cli.main(args, prog_name="gputop")
+        with cli.make_context("gputop", args) as context:
+            code = cli.invoke(context)
         return code if isinstance(code, int) else 0
     except Failure as failure:
-        print(f"gputop: {failure}", file=sys.stderr)
+        print(f"gputop: {clean(str(failure), 1000)}", file=sys.stderr)
         return failure.code
     except click.ClickException as error:
         error.show()
@@ -46,7 +54,7 @@ def run(args: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        print(f"gputop: {_sentence(error)}; run it again with --debug to see where", file=sys.stderr)
+        print(f"gputop: {clean(_sentence(error), 500)}; run it again with --debug to see where", file=sys.stderr)
         return 1
 
 
@@ -58,8 +66,21 @@ def _sentence(error: Exception) -> str:
 
 def _flush_quietly() -> None:
     """Write out what is buffered; a reader that has gone away is no error."""
-    for stream in (sys.stdout, sys.stderr):
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
-        except (BrokenPipeError, ValueError, OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        except (ValueError, OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def _fill_missing_streams() -> None:
+    """Started with stdin, stdout or stderr closed: what would go there goes nowhere."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue
+    os.close(descriptor)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gputop.cli.errors import Failure
-from gputop.cli.options import merged, screen_options
+from gputop.cli.options import Seconds, merged, screen_options
 from gputop.cli.show import has_screen, show, stream
 
 FIRM_WITHIN_S = 30.0
@@ -21,8 +21,8 @@ COLUMN_S = 1.0
 @click.argument("scenario", required=False)
 @click.option("--list", "list_", is_flag=True, help="List the scenarios.")
 @click.option("--fixed", is_flag=True, help="Run the scenario with its cure applied.")
-@click.option("--speed", type=click.FloatRange(0.1, 20), default=1.0, show_default=True, help="Scale the loop's pace.")
-@click.option("--seconds", type=click.FloatRange(1, 86_400), help="End by itself after this long.")
+@click.option("--speed", type=Seconds(0.1, 20), default=1.0, show_default=True, help="Scale the loop's pace.")
+@click.option("--seconds", type=Seconds(1, 86_400), help="End by itself after this long.")
 @screen_options
 @click.pass_context
 def command(
@@ -62,4 +62,4 @@ def command(
     if plain:
         limit = seconds if seconds is not None or options["plain"] else FIRM_WITHIN_S
         return stream(source, seconds=limit, until_firm=seconds is None and not options["plain"])
-    return show(source, options, column_s=COLUMN_S)
+    return show(source, options, column_s=COLUMN_S, until_end=seconds is not None)

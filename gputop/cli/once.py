@@ -10,8 +10,9 @@ import time
 import click
 
 from gputop.cli.opening import open_live
-from gputop.cli.options import debug_option
+from gputop.cli.options import Seconds, debug_option
 from gputop.cli.show import firm
+from gputop.diagnosis.verdict import judge_silent
 from gputop.feed import Feed
 from gputop.report import summary, text
 from gputop.view import View
@@ -22,7 +23,7 @@ SETTLE_S = 2.2
 
 @click.command()
 @debug_option
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="Look no longer.")
+@click.option("--seconds", type=Seconds(0.1, 3600), default=5.0, show_default=True, help="Look no longer.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.option("--fail-on", multiple=True, metavar="CAUSE", help="Exit with 1 if this is the verdict of any run.")
 @click.option("--no-cmdline", is_flag=True, help="Leave out command lines and users.")
@@ -38,7 +39,8 @@ def command(seconds: float, as_json: bool, fail_on: tuple[str, ...], no_cmdline:
 def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: bool) -> int:
     """Do it; returns the exit code."""
     _check_causes(fail_on)
-    feed = Feed(open_live({}), hostname=os.uname().nodename, refresh_s=0.25).start()
+    source = open_live({"no_cmdline": not cmdlines})
+    feed = Feed(source, hostname=os.uname().nodename, refresh_s=0.25).start()
     started = time.monotonic()
     view: View | None = None
     try:
@@ -47,7 +49,10 @@ def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: b
             if spent > min(SETTLE_S, seconds) and firm(view) and not _catching_up(view):
                 break
         view = feed.view()
-        idle = feed.watch.idle(view.now_ns) if not view.runs else None
+        idle = None
+        if not view.runs:
+            silent = source.silent_pids()
+            idle = judge_silent(view.now_ns, silent) if silent else feed.watch.idle(view.now_ns)
     finally:
         feed.close()
     if feed.fault is not None:
@@ -60,7 +65,7 @@ def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: b
         sys.stdout.write("\n")
     else:
         sys.stdout.write(text.of_view(view, idle))
-    causes = {run.verdict.cause for run in view.runs} or {"idle"}
+    causes = {idle.cause} if idle is not None else {run.verdict.cause for run in view.runs}
     return 1 if causes & set(fail_on) else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,8 +10,21 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class Seconds(click.FloatRange):
+    """A number within a range; "nan" is none."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number of use here.", param, ctx)
+        return number
+
+
 SCREEN = (
-    click.option("--refresh", type=click.FloatRange(0.1, 60), metavar="SECONDS", help="How often figures change. [1]"),
+    click.option("--refresh", type=Seconds(0.1, 60), metavar="SECONDS", help="How often figures change. [1]"),
     click.option("--plain", is_flag=True, help="Print a line when a verdict changes, instead of a screen."),
     click.option("--no-color", is_flag=True, help="No colour at all (also: NO_COLOR)."),
     click.option("--ascii", "ascii_", is_flag=True, help="Draw with ASCII characters only."),

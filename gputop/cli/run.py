@@ -9,7 +9,7 @@ import click
 from gputop.cli.errors import Failure
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--no-hooks", multiple=True, metavar="NAME", help="Leave out an automatic hook, e.g. syncs; repeatable.")
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
 def command(no_hooks: tuple[str, ...], cmd: tuple[str, ...]) -> int:
@@ -24,8 +24,11 @@ def command(no_hooks: tuple[str, ...], cmd: tuple[str, ...]) -> int:
     words = list(cmd[1:] if cmd and cmd[0] == "--" else cmd)
     if not words:
         raise click.UsageError("say what to run:  gputop run -- python train.py")
-    from gputop.publisher import launch
+    from gputop.publisher import arm, launch
 
+    for name in no_hooks:
+        if name not in arm.HOOKS:
+            raise click.UsageError(f"--no-hooks {name!r}: no such hook; they are {', '.join(arm.HOOKS)}")
     env = launch.prepare_env(dict(os.environ), list(no_hooks))
     launch.exec_command(words, env)
     raise Failure("the command could not be started", 126)

@@ -22,16 +22,18 @@ def has_screen() -> bool:
     )
 
 
-def show(source: Source, options: dict[str, Any], *, column_s: float = 2.0) -> int:
-    """Draw a source until the user leaves; returns the exit code."""
+def show(source: Source, options: dict[str, Any], *, column_s: float = 2.0, until_end: bool = False) -> int:
+    """Draw a source until the user leaves, or with `until_end` until it has run dry; returns the exit code."""
     refresh = options.get("refresh") or (5.0 if options.get("slow_link") else 1.0)
     feed = Feed(source, column_ns=int(column_s * 1e9), hostname=os.uname().nodename, refresh_s=refresh).start()
     try:
         from gputop import tui
 
-        return tui.run(feed, tui.options_from(options))
+        code = tui.run(feed, tui.options_from({**options, "until_end": until_end}))
     finally:
         feed.close()
+    _raise_fault(feed)
+    return code
 
 
 class _Ended(Exception):  # noqa: N818

@@ -6,20 +6,60 @@ viewers listen and trainers connect. With no viewer there is no socket at all.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 import zmq
 
 from gputop.publisher.oath import mention
-from gputop.records import Request, Undecodable, pack, unpack
+from gputop.records import Request, Undecodable, clean, pack, unpack
 from gputop.wire import cards, framing, places
 
 SEND_HWM = 16
 """Envelopes that may wait for one viewer: 1 MB at most, for a viewer that has stopped reading."""
 
+MAX_ENDPOINT = 107
+"""Bytes of a Unix socket's path (sun_path of Linux, less its NUL)."""
+
 LINGER_MS = 150
 """How long the last words may take to leave at exit."""
+
+
+SPARE_DESCRIPTORS = 16
+SPARE_THREADS = 3
+"""What must be free before ZeroMQ is touched: it ends the process where a descriptor or thread of its own is refused
+(epoll.cpp and thread.cpp of libzmq 4.3), and takes some eight descriptors and two threads."""
+
+
+def _room() -> bool:
+    """Whether the process has descriptors and threads to spare."""
+    held: list[int] = []
+    try:
+        for _ in range(SPARE_DESCRIPTORS):
+            held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    go = threading.Event()
+    threads = [threading.Thread(target=go.wait, daemon=True) for _ in range(SPARE_THREADS)]
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError:
+        return False
+    finally:
+        go.set()
+    return True
+
+
+def _honest(found: cards.Found) -> bool:
+    """Whether a viewer's endpoint stands beside its card and is short enough for a socket."""
+    endpoint = found.card.endpoint or ""
+    return os.path.dirname(endpoint) == str(found.path.parent) and len(os.fsencode(endpoint)) <= MAX_ENDPOINT
 
 
 class Post:
@@ -44,7 +84,7 @@ class Post:
         found = {
             one.card.id: one.card.endpoint
             for one in cards.find("view", [place.path for place in places.reading_places()], sweep=False)
-            if one.card.endpoint is not None
+            if one.card.endpoint is not None and _honest(one)
         }
         for viewer, endpoint in list(self._endpoints.items()):
             if found.get(viewer) != endpoint:
@@ -52,24 +92,36 @@ class Post:
                 if self._socket is not None:
                     self._disconnect(endpoint)
         for viewer, endpoint in found.items():
-            if viewer not in self._endpoints:
-                self._open().connect(f"ipc://{endpoint}")
+            if viewer not in self._endpoints and (socket := self._open()) is not None:
+                try:
+                    socket.connect(f"ipc://{endpoint}")
+                except zmq.ZMQError as error:
+                    mention(f"a viewer can't be reached: {clean(str(error), 100)}")
+                    continue
                 self._endpoints[viewer] = endpoint
         if not self._endpoints:
-            self._close(0)
+            self._hang_up()
 
     def _keep_card(self) -> None:
         if self._card is not None and cards.touch(self._card):
             return
-        place = places.writing_place()
-        if place is None:
-            mention("no directory to meet viewers in can be written to; set GPUTOP_DIR to a short private one")
-            return
-        self._card = cards.write(cards.own_card("run", self._run_id, script=self._script), place.path)
+        card = cards.own_card("run", self._run_id, script=self._script)
+        for place in places.writing_places():
+            try:
+                self._card = cards.write(card, place.path)
+                return
+            except OSError:
+                continue
+        mention("no directory to meet viewers in can be written to; set GPUTOP_DIR to a short private one")
 
-    def _open(self) -> zmq.Socket[bytes]:
+    def _open(self) -> zmq.Socket[bytes] | None:
+        """The socket, made when it is first needed; None while the process has no room for it."""
         if self._socket is None:
-            self._context = zmq.Context(io_threads=1)
+            if not _room():
+                mention("no viewer is served: this process has no file descriptors or threads to spare")
+                return None
+            if self._context is None:
+                self._context = zmq.Context(io_threads=1)
             self._socket = self._context.socket(zmq.XPUB)
             self._socket.setsockopt(zmq.SNDHWM, SEND_HWM)
             self._socket.setsockopt(zmq.LINGER, 0)
@@ -84,11 +136,15 @@ class Post:
             except zmq.ZMQError:
                 return
 
-    def _close(self, linger_ms: int) -> None:
-        socket, context = self._socket, self._context
-        self._socket = self._context = None
+    def _hang_up(self, linger_ms: int = 0) -> None:
+        """Close the socket. The context stays: making one is what can fail in ways that no Python code survives."""
+        socket, self._socket = self._socket, None
         if socket is not None:
             socket.close(linger_ms)
+
+    def _close(self, linger_ms: int) -> None:
+        self._hang_up(linger_ms)
+        context, self._context = self._context, None
         if context is not None:
             context.term()
 

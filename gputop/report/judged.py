@@ -7,13 +7,15 @@ from collections.abc import Iterable
 import msgspec
 
 from gputop.diagnosis.verdict import judge
-from gputop.records import AnyRecord, Step, Verdict
+from gputop.records import AnyRecord, Run, Step, Verdict
 from gputop.tracks import S
 from gputop.view import Segment, View
 from gputop.watching import Watch
 
 MAX_JUDGEMENTS = 1200
-"""A trace is judged once a second of its time, or this often in all when it is longer than twenty minutes."""
+MIN_JUDGEMENTS = 30
+"""A trace is judged once a second of its time; a long one this often, all ranks together, but MIN_JUDGEMENTS times
+at least."""
 
 NO_FINDING = ("unknown", "warmup", "idle")
 """Causes that say nothing of what held a run back, quoted only when there is nothing else."""
@@ -47,7 +49,8 @@ def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
     first = min((record.t for record in ordered), default=0)
     last = max((_end(record) for record in ordered), default=0)
     watch = Watch(source, keep_ns=last - first + S)
-    every = max(S, (last - first) // MAX_JUDGEMENTS)
+    ranks = len({record.run_id for record in ordered if isinstance(record, Run)}) or 1
+    every = max(S, (last - first) // max(MIN_JUDGEMENTS, MAX_JUDGEMENTS // ranks))
     best: dict[str, dict[str, Verdict]] = {}
     due = first + every
     for record in sorted(ordered, key=_end):
@@ -55,7 +58,7 @@ def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
             _keep(best, watch.tick(due))
             due += every
         watch.add(record)
-    _keep(best, watch.tick(last))
+    _keep(best, watch.tick(last, every_run=True))
     runs = {}
     for run_id, track in watch.timeline.runs.items():
         end = min(last, track.last_end or last) if track.ended else last

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from gputop.records import clean
-from gputop.report.text import gpu_line, run_title, verdict_line
+from gputop.report.text import gpu_line, run_title, sampler_line, verdict_line
 from gputop.view import View
 
 
@@ -43,9 +43,7 @@ class PlainStream:
             text = f"{sampler.backend} {sampler.state}"
             if sampler.state != "ok" and text not in self._said:
                 self._said.add(text)
-                yield f"{when} {sampler.backend}: {sampler.state}" + (
-                    f": {clean(sampler.why, 300)}" if sampler.why else ""
-                )
+                yield f"{when} {sampler_line(sampler)}"
         for warning in view.warnings:
             if warning not in self._said:
                 self._said.add(warning)

@@ -16,6 +16,9 @@ from gputop.view import GpuView, RunView, Segment, View
 SCHEMA = 1
 """Version of this JSON; keys may be added within one, never change meaning."""
 
+MAX_DEPTH = 16
+"""Nesting beyond this is no figure."""
+
 CANONICAL = ("data", "h2d", "forward", "backward", "optimizer")
 """Phases that are always listed, null when they were never observed."""
 
@@ -39,14 +42,16 @@ def of_trace(judged: Judged, warnings: tuple[str, ...] = (), *, cmdlines: bool =
     return _frame(view, runs, judged.from_ns, judged.to_ns, cmdlines)
 
 
-def full(value: Any) -> Any:
-    """A record as JSON's own types with every field present, unknown ones null, no NaN."""
+def full(value: Any, depth: int = 0) -> Any:
+    """A record as JSON's own types with every field present, unknown ones null, no NaN, nothing nested without end."""
+    if depth > MAX_DEPTH:
+        return None
     if isinstance(value, msgspec.Struct):
-        return {name: full(getattr(value, name)) for name in value.__struct_fields__}
+        return {name: full(getattr(value, name), depth + 1) for name in value.__struct_fields__}
     if isinstance(value, dict):
-        return {str(key): full(one) for key, one in value.items()}
+        return {str(key): full(one, depth + 1) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [full(one) for one in value]
+        return [full(one, depth + 1) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -102,12 +107,9 @@ def _whole(track: RunTrack, run: RunView) -> Json:
         step_ms = {"p50": percentile(exact, 0.5), "p95": percentile(exact, 0.95), "max": exact[-1]}
     else:
         highs = [bucket.high for bucket in track.minutes.all()]
-        p50, p95 = track.sketch.quantile(0.5), track.sketch.quantile(0.95)
-        step_ms = {
-            "p50": p50 / 1e6 if p50 is not None else None,
-            "p95": p95 / 1e6 if p95 is not None else None,
-            "max": max(highs) / 1e6 if highs else None,
-        }
+        top = max(highs, default=0.0)
+        p50, p95 = (min(track.sketch.quantile(q) or top, top) / 1e6 for q in (0.5, 0.95))
+        step_ms = {"p50": p50, "p95": p95, "max": top / 1e6}
     span_s = ((track.last_end or 0) - (track.first_t or 0)) / 1e9
     named = {name: 100 * ns / track.train_ns for name, ns in track.phases.items()}
     named["other"] = max(0.0, 100 - sum(named.values()))

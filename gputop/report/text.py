@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -120,7 +121,7 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def _value(value: float | str | None, unit: str | None) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     text = clean(value, 60) if isinstance(value, str) else f"{value:.4g}"
     return f": {text}{' ' + unit if unit else ''}"
@@ -170,7 +171,9 @@ def host_line(host: Host) -> str:
 
 def sampler_line(sampler: Sampler) -> str:
     """What is wrong with a sampler, in one line."""
-    return f"{sampler.backend}: {sampler.state}" + (f": {clean(sampler.why, 300)}" if sampler.why else "")
+    return f"{clean(sampler.backend, 30)}: {clean(sampler.state, 30)}" + (
+        f": {clean(sampler.why, 300)}" if sampler.why else ""
+    )
 
 
 def _trace_lines(judged: Judged, warnings: tuple[str, ...]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from gputop.samplers.supervisor import Supervisor
 from gputop.sources.clock import TraceClock
 from gputop.sources.subscriber import S, Subscriber
 
-SILENT_AFTER_NS = 5 * S
+SILENT_AFTER_NS = 3 * S
 """A run that has a card but says nothing for this long is named."""
 
 
@@ -110,6 +110,10 @@ class LiveSource:
             if found is not None and now - since > SILENT_AFTER_NS:
                 said.append(f"the training in process {found.card.pid} is there but does not answer; is it stopped?")
         return said
+
+    def silent_pids(self) -> list[int]:
+        """Processes that have announced a training but have not said a word to this viewer."""
+        return sorted(found.card.pid for found in self._subscriber.silent())
 
     def waiting(self) -> str | None:
         """What is awaited."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from gputop.records import AnyRecord, Event, Reply, Request, Run, Undecodable, pack, unpack_many
+from gputop.records import AnyRecord, Event, Reply, Request, Run, Undecodable, implausible, pack, unpack_many
 from gputop.wire import cards, framing, places
 
 S = 1_000_000_000
@@ -126,6 +126,7 @@ class Subscriber:
         self._env = env
         self._streams: dict[str, Stream] = {}
         self._bound: dict[Path, Path] = {}
+        self._why: dict[Path, str] = {}
         self._checked_ns = 0
         self._touched_ns = 0
         self._context = zmq.Context(io_threads=1)
@@ -138,7 +139,7 @@ class Subscriber:
         self._bind()
         if not self._bound:
             self.close()
-            raise NoPlace(_no_place(env))
+            raise NoPlace(_no_place(env, self._why))
 
     def _bind(self) -> None:
         """Be found in every meeting place; again in one that vanished and came back."""
@@ -159,7 +160,10 @@ class Subscriber:
                     os.chown(card, owner.st_uid, owner.st_gid)
                 self._bound[place.path] = card
             except (OSError, zmq.ZMQError) as error:
-                self._warn(f"no trainer can find this viewer through {place.path}: {error}")
+                self._unbind(path)
+                cards.remove(path)
+                self._why[place.path] = getattr(error, "strerror", None) or str(error)
+                self._warn(f"no trainer can find this viewer through {place.path}: {self._why[place.path]}")
 
     def _unbind(self, path: Path) -> None:
         try:
@@ -198,6 +202,10 @@ class Subscriber:
                 stream.shift_ns = self._shift(record)
             elif isinstance(record, Event) and record.kind == "exit" and record.run_id == stream.run_id:
                 stream.over = True
+        for index, record in enumerate(records):
+            if (why := implausible(record)) is not None:
+                self._warn(f"a record was ignored: {why}")
+                records[index] = Event(t=now, kind="gap", run_id=envelope.run_id, label=f"a record with {why}")
         if stream.shift_ns:
             records = [msgspec.structs.replace(one, t=one.t + stream.shift_ns) for one in records]
         if envelope.seq is None:
@@ -318,9 +326,9 @@ def _gone(stream: Stream) -> bool:
     return stream.host == os.uname().nodename and stream.pid is not None and cards.process_start(stream.pid) is None
 
 
-def _no_place(env: Mapping[str, str]) -> str:
+def _no_place(env: Mapping[str, str], failed: Mapping[Path, str]) -> str:
     tried = "; ".join(
-        f"{place.path} {place.why}"
+        f"{place.path}: {place.why or failed.get(place.path, 'in use').lower()}"
         for path, source in places.candidates(env=env)
         for place in [places.prepare(path, source)]
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from gputop.records import SCHEMA, Alive, AnyRecord, Fold, Loader, Model, Run, Step, Undecodable, from_json
+from gputop.records import SCHEMA, Alive, AnyRecord, Fold, Loader, Model, Run, Step, Undecodable, from_json, implausible
 
 NAMED_FAULTS = 5
 """Bad lines named one by one in warnings; the rest are only counted."""
@@ -68,6 +68,9 @@ class TraceReader:
                     self.unknown += 1
                 else:
                     self._fault(number, str(error))
+                continue
+            if (why := implausible(record)) is not None:
+                self._fault(number, why)
                 continue
             self.read += 1
             if isinstance(record, Run):

@@ -95,10 +95,19 @@ class GputopApp(App[int]):
 
     def on_mount(self) -> None:
         self.loop = asyncio.get_running_loop()
+        self.app_resume_signal.subscribe(self, lambda _: self.call_later(self.repaint))
         self.set_interval(max(0.1, self.options.refresh), self.tick)
+
+    def repaint(self) -> None:
+        """Paints everything anew: after a suspension the terminal holds nothing of what was drawn before."""
+        for widget in [self.screen, *self.screen.query("*")]:
+            widget.refresh(repaint=True, layout=True)
 
     def tick(self) -> None:
         """Takes the newest view and shows it, unless the terminal has not yet taken what was written before."""
+        if self.options.until_end and self._picture.ended():
+            self.action_leave()
+            return
         if not takes_bytes(sys.__stderr__):
             return
         if self._paused_at is None:

@@ -14,9 +14,12 @@ Theme = Literal["auto", "dark", "light", "contrast", "ansi"]
 
 
 class Picture(Protocol):
-    """Where views come from. `view` returns the latest one at once and never waits; `close` ends what feeds it."""
+    """Where views come from. `view` returns the latest one at once and never waits; `ended` says that none will
+    follow; `close` ends what feeds it."""
 
     def view(self) -> View: ...
+
+    def ended(self) -> bool: ...
 
     def close(self) -> None: ...
 
@@ -32,6 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     slow_link: bool = False
     no_cmdline: bool = False
     debug: bool = False
+    until_end: bool = False
 
 
 SLOW_REFRESH_S = 5.0
@@ -51,4 +55,5 @@ def options_from(given: Mapping[str, Any]) -> Options:
         slow_link=slow,
         no_cmdline=bool(given.get("no_cmdline")),
         debug=bool(given.get("debug")),
+        until_end=bool(given.get("until_end")),
     )

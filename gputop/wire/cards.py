@@ -139,7 +139,7 @@ def _read(path: Path) -> Card | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             return msgspec.json.decode(file.read(MAX_CARD_BYTES), type=Card)
-    except (OSError, ValueError, msgspec.MsgspecError):
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
         return None
 
 

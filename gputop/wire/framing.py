@@ -60,7 +60,7 @@ def open_envelope(frames: list[bytes]) -> Envelope:
         raise Malformed(f"a frame of {len(frames[1])} bytes")
     try:
         opened = _decoder.decode(frames[1])
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Malformed(f"not an envelope: {error}") from None
     if opened.schema > SCHEMA:
         raise Malformed(

@@ -32,7 +32,7 @@ def candidates(uid: int | None = None, env: Mapping[str, str] = os.environ) -> l
     uid = os.getuid() if uid is None else uid
     found: list[tuple[Path, str]] = []
     if named := env.get("GPUTOP_DIR"):
-        found.append((Path(named).expanduser().absolute(), "GPUTOP_DIR"))
+        found.append((Path(os.path.expanduser(named)).absolute(), "GPUTOP_DIR"))
         if alone(env):
             return found
     if runtime := env.get("XDG_RUNTIME_DIR"):

@@ -42,11 +42,15 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["xyzzy"], "the commands are demo"),
         (["--nonsense"], "No such option"),
         (["report"], "Missing argument"),
-        (["once", "--seconds", "soon"], "is not a valid float"),
+        (["once", "--seconds", "soon"], "is not a valid number"),
         (["once", "--fail-on", "gremlins"], "no such cause"),
         (["demo", "atlantis"], "no scenario 'atlantis'"),
         (["run"], "say what to run"),
         (["run", "--"], "say what to run"),
+        (["run", "--bogus", "--", "true"], "No such option"),
+        (["run", "--no-hooks", "sync", "--", "true"], "no such hook"),
+        (["once", "--seconds", "nan"], "not a number of use"),
+        (["demo", "--speed", "nan"], "not a number of use"),
     ],
 )
 def test_usage_errors_are_2_and_say_what_is_wrong(
@@ -137,3 +141,33 @@ def test_imports_of_the_command_line_leave_the_screen_and_torch_alone() -> None:
     script = f"import sys, gputop.cli.commands; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["doctor"], ["demo", "--list"]])
+def test_the_reader_of_a_pipe_may_leave_early(short_dir: Path, words: list[str]) -> None:
+    line = f"{sys.executable} -m gputop {' '.join(words)} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], env=environment(short_dir), capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), ("<&-", 0)])
+def test_closed_streams_are_no_error(short_dir: Path, closed: str, code: int) -> None:
+    line = f"{sys.executable} -m gputop demo --list {closed}"
+    done = subprocess.run(["bash", "-c", line], env=environment(short_dir), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_a_training_that_does_not_answer_is_not_called_idle(short_dir: Path) -> None:
+    from gputop.wire import cards
+
+    cards.write(cards.own_card("run", "silent"), short_dir)
+    done = gputop("once", "--seconds", "2", directory=short_dir)
+    assert "UNKNOWN" in done.stdout
+    assert "does not answer" in done.stdout
+
+
+def test_a_demo_with_an_end_ends(short_dir: Path) -> None:
+    from tests.tui.ptys import Terminal
+
+    with Terminal("demo", "--seconds", "2", module="gputop", env=environment(short_dir)) as terminal:
+        assert terminal.ended(15)[0] == 0

@@ -7,10 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gputop.cli import run
-from gputop.records import Event, Gpu, Run, Step, to_json
+from gputop.records import Event, Gpu, Run, Sampler, Step, to_json
 from gputop.report import summary, text
 from gputop.report.judged import judge_trace
 from gputop.report.plain import PlainStream
@@ -180,3 +181,37 @@ def test_a_rare_long_checkpoint_is_found_over_the_whole_run() -> None:
         )
         t += S // 2 + pause
     assert judge_trace([run_, *steps], "x").runs["a"].verdict.cause == "checkpoint"
+
+
+def test_every_one_of_very_many_runs_is_reported() -> None:
+    runs = [Run(t=0, run_id=str(n), pid=n + 1, host="h") for n in range(100)]
+    steps = [Step(t=i * S, run_id=str(n), n=i, dur_ns=S, phases_ns={}) for i in range(6) for n in range(100)]
+    assert len(summary.of_trace(judge_trace([*runs, *steps], "x"))["runs"]) == 100
+
+
+def test_shares_stay_shares_whatever_the_phases_say() -> None:
+    steps = steps_of([0.1] * 60, data=0.06, other=0.03)
+    steps[7] = msgspec.structs.replace(steps[7], phases_ns={"data": 5 * S})
+    (one,) = summary.of_trace(judge_trace([Run(t=0, run_id="a", pid=1, host="h"), *steps], "x"))["runs"]
+    known = [pct for pct in one["phases_pct"].values() if pct is not None]
+    assert sum(known) == pytest.approx(100)
+    assert all(0 <= pct <= 100 for pct in known)
+
+
+def test_percentiles_of_a_long_run_stay_below_its_longest_step() -> None:
+    (one,) = summary.of_trace(judge_trace([Run(t=0, run_id="a", pid=1, host="h"), *steps_of([0.184] * 6000)], "x"))[
+        "runs"
+    ]
+    assert one["step_ms"]["p50"] <= one["step_ms"]["p95"] <= one["step_ms"]["max"]
+
+
+def test_endless_nesting_and_hostile_samplers_do_no_harm() -> None:
+    nested: list[object] = []
+    for _ in range(900):
+        nested = [nested]
+    gpu = Gpu(t=1, host="h", gpu_uuid="u", mig=[{"a": nested}])
+    sampler = Sampler(t=1, host="h", backend="\x1b[2Jx", state="\x1b]0;p\x07")
+    judged = judge_trace([Run(t=0, run_id="a", pid=1, host="h"), gpu, sampler], "x")
+    json.dumps(summary.of_trace(judged), allow_nan=False)
+    assert "\x1b" not in text.of_trace(judged)
+    assert not any("\x1b" in line for line in PlainStream().lines(judged.view()))

@@ -382,5 +382,8 @@ class Canned:
     def view(self) -> View:
         return self.shown
 
+    def ended(self) -> bool:
+        return False
+
     def close(self) -> None:
         self.closed += 1

@@ -64,3 +64,8 @@ def test_a_missing_directory_holds_nobody(short_dir: Path) -> None:
     assert cards.find("run", [short_dir / "none"]) == []
     assert not cards.touch(short_dir / "none")
     cards.remove(short_dir / "none")
+
+
+def test_a_deeply_nested_card_is_passed_over(short_dir: Path) -> None:
+    (short_dir / "view-n.json").write_text('{"kind":"view","x":' + "[" * 15_000)
+    assert cards.find("view", [short_dir]) == []

@@ -57,3 +57,8 @@ def test_no_bytes_do_more_than_fail(data: bytes) -> None:
         framing.open_envelope([b"rec", data])
     except framing.Malformed:
         return
+
+
+def test_a_deeply_nested_frame_is_only_malformed() -> None:
+    with pytest.raises(framing.Malformed):
+        framing.open_envelope([b"rec", b"\x91" * 900_000])
