@@ -78,7 +78,7 @@ class Timeline:
         elif isinstance(record, Process):
             self._process(record)
         elif isinstance(record, Sampler):
-            self.samplers[record.backend] = record
+            self._sampler(record)
         elif isinstance(record, Event):
             self._event(record)
         elif isinstance(record, (Alive, Loader, Model, Site, Profile, Fold, Verdict)):
@@ -128,6 +128,13 @@ class Timeline:
             track.profile = record
         else:
             track.said.append(record)
+
+    def _sampler(self, sampler: Sampler) -> None:
+        """Keep the latest word of each sampler; that there are no devices stands until one of them shows up."""
+        known = self.samplers.get(sampler.backend)
+        if known is not None and known.devices == 0 and sampler.devices is None and not self.gpus:
+            return
+        self.samplers[sampler.backend] = sampler
 
     def _process(self, process: Process) -> None:
         track = self._run_of(process)

@@ -93,6 +93,6 @@ def _sources(facts: Facts) -> list[str]:
     if facts.device.on_gpu and facts.lost is not None and facts.lost.source != "device":
         said.append("host clock: times on the device were not measured")
     for sampler in window.samplers:
-        if sampler.state in ("silent", "absent") and sampler.why:
+        if sampler.state in ("silent", "absent") and sampler.why and sampler.devices != 0:
             said.append(f"{sampler.backend}: {sampler.why}")
     return said

@@ -124,6 +124,8 @@ def _value(value: float | str | None, unit: str | None) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     text = clean(value, 60) if isinstance(value, str) else f"{value:.4g}"
+    if value == 1 and unit is not None:
+        unit = unit.removesuffix("s")
     return f": {text}{' ' + unit if unit else ''}"
 
 

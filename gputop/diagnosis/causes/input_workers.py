@@ -9,6 +9,7 @@ from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     ENTER_PCT,
     FREE_SHARE,
+    IDLE_WORKER_PCT,
     InputWait,
     input_wait,
     loader_code,
@@ -26,6 +27,9 @@ QUIET_DISK_PCT = 80.0
 
 FULL_SHARE = 0.1
 """Share of the usable cores that the run must leave for more workers to be an answer at all."""
+
+SMALL_GAIN = 1.3
+"""Speed-up by more workers (step time now over then) below which cheaper batches are the first thing to do."""
 
 QUIET_IOWAIT_PCT = 10.0
 """CPU time waiting for I/O, percent, above which the same holds."""
@@ -117,6 +121,8 @@ def _headline(facts: Facts, wait: InputWait) -> str:
         return f"{text}: the training thread fetches every batch itself (num_workers=0){room}"
     busy = facts.machine.worker_pct
     at = f" at {busy:.0f} % CPU" if busy is not None else ""
+    if wait.waiting and busy is not None and busy < IDLE_WORKER_PCT:
+        return f"{text}: {count(wait.workers, 'worker')}, mostly waiting ({busy:.0f} % CPU), can't keep up{room}"
     return f"{text}: {count(wait.workers, 'worker')}{at} can't keep up{room}"
 
 
@@ -133,6 +139,13 @@ def _room(facts: Facts, wait: InputWait) -> str:
 
 def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
     now = wait.workers
+    if now is None and not facts.window.loaders:
+        return [
+            Advice(
+                do="fetch ahead of the loop: in a background thread, or with a DataLoader's workers",
+                why=f"the loop waits {time(wait.wait_ms)} per step for the next item",
+            )
+        ]
     if now is None or wait.batch_ms is None:
         return [
             Advice(
@@ -155,7 +168,21 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
         why += f": {count(needed, 'worker')} keep up"
         if most is not None and needed > most:
             why += f", the cores have room for {most}; making each batch cheaper does the rest"
+    if wait.waiting and cores is not None and target > cores:
+        why += "; its workers wait rather than compute, so there may be more of them than cores"
+    if facts.loader is not None and facts.loader.dataset is not None and facts.loader.batches is None:
+        why += (
+            "; an IterableDataset must share its data out by get_worker_info() first, or each worker yields all of it"
+        )
     changes: dict[str, object] = {"num_workers": target}
     if not (facts.loader and facts.loader.persistent_workers):
         changes["persistent_workers"] = True
-    return [Advice(do=f"num_workers {now} → {target}", why=why, code=loader_code(facts, **changes))]
+    more = Advice(do=f"num_workers {now} → {target}", why=why, code=loader_code(facts, **changes))
+    gain = speedup(wait.lost_pct, _floor(facts, wait))
+    if gain is not None and gain < SMALL_GAIN:
+        cheaper = Advice(
+            do="make each batch cheaper: decode once and cache, decode to the size needed",
+            why=f"a batch takes {time(wait.batch_ms)} and the cores have room for few workers more",
+        )
+        return [cheaper, more]
+    return [more]

@@ -21,7 +21,7 @@ def value_text(evidence: Evidence) -> str:
         return "not known"
     if isinstance(evidence.value, str):
         return clean(evidence.value, 60)
-    return f"{figures.number(evidence.value, 2)} {clean(evidence.unit or '', 12)}".rstrip()
+    return f"{figures.number(evidence.value, 2)} {clean(_one(evidence.unit or '', evidence.value), 12)}".rstrip()
 
 
 def threshold_text(evidence: Evidence) -> str:
@@ -76,3 +76,8 @@ def phases(run: RunView, view: View, width: int) -> list[Line]:
         ]
         lines.append(fit(spans, width))
     return lines
+
+
+def _one(unit: str, value: object) -> str:
+    """The unit of one thing, where there is one: "1 worker"."""
+    return unit[:-1] if value == 1 and unit.endswith("s") else unit

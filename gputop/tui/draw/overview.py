@@ -105,7 +105,7 @@ def _head(sight: Sight, width: int) -> dict[str, Block]:
     pace = 0 if chosen(sight.view, sight.run_id) is None else 46 if width >= 116 else 20 if width >= 72 else 0
     left = width - state - pace
     blocks = {
-        "identity": _one(0, 0, left, header.identity(sight, left)),
+        "identity": _one(0, 0, left, fit(list(header.identity(sight, left - 2)), left)),
         "state": _one(width - state, 0, state, header.state(sight, state)),
     }
     if pace:
