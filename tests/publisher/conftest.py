@@ -19,6 +19,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="gt") as folder:
         path = Path(folder) / "d"
         monkeypatch.setenv("GPUTOP_DIR", str(path))
+        monkeypatch.setenv("GPUTOP_DIR_ONLY", "1")
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.delenv("GPUTOP", raising=False)
         yield path
