@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from gputop.publisher import core
 from gputop.publisher.core import Publisher
 from gputop.publisher.device import DeviceClock
+from gputop.publisher.entries import BEGIN, END, END_READ
 from gputop.publisher.frames import caller_site
-from gputop.publisher.ledger import Token
 from gputop.publisher.oath import confess
 from gputop.publisher.passes import Pass
 
@@ -113,36 +113,21 @@ def steps(iterable: Iterable[T]) -> Steps[T]:
 class Phase:
     """A part of a step, by name. Reusable, nestable, and a decorator too."""
 
-    __slots__ = ("_name", "_tokens")
+    __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._tokens: list[Token | None] = []
 
     def __enter__(self) -> Phase:
         publisher = core.current
         if publisher is not None and get_ident() == publisher.thread:
-            try:
-                self._tokens.append(publisher.ledger.begin_phase(self._name, monotonic_ns()))
-            except Exception as error:
-                publisher.fault("phase", error)
+            publisher.put((BEGIN, self._name, monotonic_ns()))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         publisher = core.current
-        if publisher is not None and get_ident() == publisher.thread and self._tokens:
-            try:
-                name = self._name
-                token = self._tokens.pop()
-                now = monotonic_ns()
-                if name == "sync":
-                    publisher.ledger.end_phase(name, token, now, caller_site())
-                    return
-                publisher.ledger.end_phase(name, token, now)
-                if name == "checkpoint" and token is not None:
-                    publisher.note(name, token[2], now - token[2], None)
-            except Exception as error:
-                publisher.fault("phase", error)
+        if publisher is not None and get_ident() == publisher.thread:
+            publisher.put((END, self._name, monotonic_ns()))
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
@@ -151,6 +136,18 @@ class Phase:
                 return function(*args, **kwargs)
 
         return timed  # type: ignore[return-value]
+
+
+class ReadPhase(Phase):
+    """The phase `sync`: reading device values, told with the script's line."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
+        publisher = core.current
+        if publisher is not None and get_ident() == publisher.thread:
+            now = monotonic_ns()
+            publisher.put((END_READ, caller_site(), now))
 
 
 _phases: dict[str, Phase] = {}
@@ -162,7 +159,7 @@ def phase(name: str) -> Phase:
     """A part of a step, by name: `with gputop.phase("forward"): ...`, or as a decorator."""
     known = _phases.get(name)
     if known is None:
-        known = Phase(str(name))
+        known = ReadPhase(name) if name == "sync" else Phase(str(name))
         if len(_phases) < MAX_PHASES:
             _phases[name] = known
     return known

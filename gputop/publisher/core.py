@@ -8,14 +8,16 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any
 
 import msgspec
 
-from gputop.publisher import identity
+from gputop.publisher import identity, tape
 from gputop.publisher.device import DeviceClock
+from gputop.publisher.entries import OWN_COST, OWN_TIME, Entry
 from gputop.publisher.frames import caller_site
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.oath import confess
@@ -23,6 +25,7 @@ from gputop.publisher.regions import Regions
 from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
 from gputop.publisher.sender import Sender, exit_event
+from gputop.publisher.tape import Tape
 from gputop.records import Event, Loader, Record, Run
 
 UNDECIDED_HELD = 64
@@ -31,11 +34,25 @@ UNDECIDED_HELD = 64
 NO_THREAD = -1
 """The training thread's id where there is none to watch (any more)."""
 
+LOOK_EVERY = 16
+"""Requests for batches between two looks at how much is on the tape."""
+
+READ_FROM = 1024
+"""Entries that the training thread reads itself, where steps are so short that as many come before the sending thread
+does: in about 0.8 ms. A step read in such a row costs a third of what it does alone, and two threads that want the same
+interpreter at once cost more than either does."""
+
+COST_EVERY = 64
+"""Requests between two measurements of what an entry costs."""
+
 Undo = Callable[[], None]
 
 
 class Publisher:
     """All that gputop keeps in a training process. One a process; hooks and the public functions share it."""
+
+    # What is read at every mark has a slot, found sooner than an entry of a large dict.
+    __slots__ = ("__dict__", "asked_at", "asking", "entries", "live", "put", "requests", "thread")
 
     def __init__(self, device: DeviceClock | None = None) -> None:
         self.offset_ns = identity.clock_offset_ns()
@@ -64,19 +81,89 @@ class Publisher:
         self.loaders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.nameless: dict[str, int] = {}
         self.passes: dict[int, int] = {}
-        self.ledger = self._new_ledger(getattr(self, "ledger", None))
+        self.asking = False
+        """A batch has been asked for and is not there yet: what else is asked for meanwhile is part of that."""
+        self.asked_at = 0
+        self.requests = 0
+        self._new_ledger()
 
-    def _new_ledger(self, old: Ledger | None) -> Ledger:
+    def _new_ledger(self) -> None:
+        old: Tape | None = getattr(self, "tape", None)
+        self.tape = Tape(self.note)
         regions = Regions(self.device) if self.device is not None else None
-        ledger = Ledger(self._emit, self.note, regions=regions)
-        ledger.loop.knows_backward = old is not None and old.loop.knows_backward
-        return ledger
+        ledger = self.tape.ledger = Ledger(self._emit, self.note, cpu_clock=self.tape.cpu_clock, regions=regions)
+        ledger.loop.knows_backward = old is not None and old.ledger.loop.knows_backward
+        self._choose_put()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The step clock, after it has read all that the training thread has noted so far."""
+        self.catch_up()
+        return self.tape.ledger
+
+    # The tape
+
+    def _choose_put(self) -> None:
+        """Whether entries wait for the sending thread, or are read on the spot: a device's marks can't wait."""
+        waits = self.started and self.tape.ledger.loop.regions is None
+        self.entries: deque[Entry] = self.tape.entries
+        self.put: Callable[[Entry], None] = self.entries.append if waits else self._read_at_once
+
+    def _read_at_once(self, entry: Entry) -> None:
+        op, what, now = entry
+        try:
+            tape.OPS[op](self.tape, what, now)
+        except Exception as error:
+            self.fault("steps", error)
+
+    def read_tape(self, limit: int) -> bool:
+        """Let the step clock read up to `limit` entries, if no other thread does; whether there are more."""
+        one = self.tape
+        if not one.entries or not one.lock.acquire(blocking=False):
+            return False
+        try:
+            return self._read(one, limit)
+        finally:
+            one.lock.release()
+
+    def catch_up(self) -> None:
+        """Let it read all there is."""
+        one = self.tape
+        if one.lock.acquire(timeout=tape.LOCK_WAIT_S):
+            try:
+                while self._read(one, len(one.entries)):
+                    continue
+            finally:
+                one.lock.release()
+
+    def _read(self, one: Tape, limit: int) -> bool:
+        try:
+            return one.read(limit)
+        except Exception as error:
+            one.entries.clear()
+            self.fault("steps", error)
+            return False
+
+    def look(self) -> None:
+        """On the training thread, every LOOK_EVERY requests: how full is the tape, what does an entry cost?"""
+        try:
+            if self.requests % COST_EVERY == 0:
+                cost = tape.entry_cost(self.thread, get_ident, self.put)
+                self.put((OWN_COST, cost, time.monotonic_ns()))
+            waiting = len(self.entries)
+            if waiting >= READ_FROM:
+                start = time.monotonic_ns()
+                self.read_tape(waiting)
+                self.put((OWN_TIME, start, time.monotonic_ns()))
+        except Exception as error:
+            self.fault("steps", error)
 
     def use_device(self, device: DeviceClock | None) -> None:
         """Time this device from now on, unless one is timed already or the training has begun."""
         if device is not None and self.device is None and not self.started:
             self.device = device
             self.ledger.loop.regions = Regions(device)
+            self._choose_put()
 
     # What the hooks and the public functions call
 
@@ -91,15 +178,18 @@ class Publisher:
         if not self.started:
             if in_loader_worker():
                 return False
-            self._bind(get_ident())
-            self.begin_run()
+            try:
+                self._bind(get_ident())
+                self.begin_run()
+            except Exception as error:
+                self.fault("run", error)
         return get_ident() == self.thread
 
     def _bind(self, thread: int) -> None:
         """The thread that trains, where it is not the main one. What the main thread did before counts no more."""
         if thread != self.thread:
             self.thread = thread
-            self.ledger = self._new_ledger(self.ledger)
+            self._new_ledger()
 
     def begin_run(self) -> None:
         """From now on this process is a run: it gets a name and the thread that sends."""
@@ -118,6 +208,7 @@ class Publisher:
         self.ring.inbox.extend(earlier)
         self.sender = Sender(self)
         self.ring.wake = self.sender.wake.set
+        self._choose_put()
         self.sender.thread.start()
 
     def say(self, record: Record, fact: str) -> None:
@@ -233,6 +324,9 @@ class Publisher:
         if sender is None:
             return
         now = time.monotonic_ns()
+        if get_ident() == self.thread:
+            self.tape.cpu = time.thread_time_ns()
+        self.ring.make_room()
         self.ledger.finish(now)
         self.ring.put(exit_event(self.to_epoch(now), self.run_id, label))
         sender.leave()
@@ -240,7 +334,7 @@ class Publisher:
 
     def after_fork(self) -> None:
         """In the child of a fork: nothing inherited is used again, and nothing of it is freed here."""
-        _graves.append((self.sender, self.ring, self.ledger))
+        _graves.append((self.sender, self.ring, self.tape))
         self._reset()
 
 

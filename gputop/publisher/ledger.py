@@ -12,9 +12,6 @@ from gputop.publisher.loop import NO_WORK_NS, Loop, Note
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source, note_site
 
-SELF_EVERY = 64
-"""Steps between two measurements of what a mark costs."""
-
 CPU_FROM_NS = 2_000_000
 """Steps shorter than this don't say their CPU time: asking the kernel for it costs microseconds."""
 
@@ -39,13 +36,11 @@ class Ledger:
         emit: Callable[[Segment], None],
         note: Note | None = None,
         *,
-        clock: Callable[[], int] = time.monotonic_ns,
-        cpu_clock: Callable[[], int] = time.thread_time_ns,
+        cpu_clock: Callable[[], int | None] = time.thread_time_ns,
         regions: Regions | None = None,
     ) -> None:
         self.loop = Loop(emit, note or _silent, cpu_clock=cpu_clock, regions=regions)
         self._cpu_clock = cpu_clock
-        self._clock = clock
         self._asked: tuple[Source, int, bool] | None = None
         self._forward_said = False
         self._requests = 0
@@ -85,11 +80,8 @@ class Ledger:
         if train is not None and not construct and (seg := loop.follow(train, source, asked)) is not None:
             seg.batches = 1
             seg.phases["data"] = now - asked
-            fresh = True
         else:
-            begun = loop.begun
             seg = loop.open(source, asked, construct=construct)
-            fresh = loop.begun != begun
             phases = seg.phases
             if construct:
                 seg.first = True
@@ -99,17 +91,11 @@ class Ledger:
                 phases.pop(LOOSE, None)
             phases["data"] = phases.get("data", 0) + now - asked
         seg.arrived = seg.since = now
+        seg.marks += 1
         if samples is not None:
             seg.samples = samples if seg.samples is None else seg.samples + samples
         if loop.regions is not None:
             loop.regions.boundary(seg, "data", now)
-        if fresh:
-            if loop.begun % SELF_EVERY == 1:
-                self._measure(seg)
-            spent = self._clock() - now
-            if spent > 0:
-                seg.phases["self"] = seg.phases.get("self", 0) + spent
-                seg.since = now + spent
         return seg
 
     def fail(self, now: int) -> None:
@@ -394,16 +380,6 @@ class Ledger:
         """The process ends: what is open goes out as it stands."""
         self.fail(now)
         self.loop.finish(now)
-
-    def _measure(self, seg: Segment) -> None:
-        """What a mark costs here, by eight of them in a row on a scratch segment."""
-        loop = self.loop
-        start = self._clock()
-        loop.seg = Segment(start, seg.source, 0)
-        for _ in range(8):
-            self.leave(self.enter("self", self._clock()), self._clock())
-        loop.seg = seg
-        loop.mark_ns = (self._clock() - start) // 8
 
 
 def _note_child(seg: Segment, depth: int, name: str, start: int, end: int) -> None:

@@ -51,7 +51,7 @@ class Loop:
         emit: Callable[[Segment], None],
         note: Note,
         *,
-        cpu_clock: Callable[[], int] = time.thread_time_ns,
+        cpu_clock: Callable[[], int | None] = time.thread_time_ns,
         regions: Regions | None = None,
     ) -> None:
         self.seg: Segment | None = None
@@ -64,7 +64,6 @@ class Loop:
         """What one mark costs the thread, as last measured."""
         self.cpu_now: int | None = None
         """CPU time of the thread when the last request was made; None where it was not asked for."""
-        self.begun = 0
         self.steps = 0
         self.others = 0
         self._emit = emit
@@ -75,7 +74,6 @@ class Loop:
         """The next step, where it plainly follows on the one before: the way of nearly every batch. None: decide it."""
         if self.levels or train.source is not source or not (train.work or source.declared) or not train.batches:
             return None
-        self.begun += 1
         if self.regions is not None:
             self.regions.begin(train)
         cpu = self.cpu_now
@@ -282,7 +280,6 @@ class Loop:
         level.done.clear()
 
     def _begin(self, source: Source, now: int) -> Segment:
-        self.begun += 1
         if self.regions is not None:
             self.regions.begin(self.seg)
         return Segment(now, source, self.cpu_now)
@@ -293,7 +290,8 @@ class Loop:
             seg.pass_time(now)
         seg.end = now
         if seg.cpu_from is not None and now - seg.start > 0:
-            seg.cpu = max(0, (self._cpu_clock() if cpu is None else cpu) - seg.cpu_from)
+            spent = self._cpu_clock() if cpu is None else cpu
+            seg.cpu = max(0, spent - seg.cpu_from) if spent is not None else None
         seg.own = seg.marks * self.mark_ns
         seg.settle()
         seg.marks = 0

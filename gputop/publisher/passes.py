@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from time import monotonic_ns
+from threading import get_ident
+from time import monotonic_ns, thread_time_ns
 from typing import Any, Generic, TypeVar
 
 from gputop.publisher import core
-from gputop.publisher.core import Publisher
+from gputop.publisher.core import LOOK_EVERY, Publisher
+from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.oath import confess
-from gputop.publisher.segment import Segment, Source
+from gputop.publisher.segment import Source
 
 T = TypeVar("T")
 
@@ -28,40 +30,45 @@ class Pass(Generic[T]):
         if publisher is None or source is None:
             self._iterator: Iterator[T] = iter(iterable)
             return
-        asked = publisher.ledger.request(source, monotonic_ns(), construct=True)
+        nested = publisher.asking
+        if not nested:
+            now = monotonic_ns()
+            publisher.put((CPU, thread_time_ns(), now))
+            publisher.put((CONSTRUCT, source, now))
+            publisher.asking = True
         try:
             self._iterator = iter(iterable)
         finally:
-            if asked:
-                publisher.ledger.arrive(monotonic_ns())
+            if not nested:
+                publisher.asking = False
+                publisher.put((ARRIVE, None, monotonic_ns()))
         _describe(publisher, iterable, self._iterator, source)
 
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
-        publisher, source = self._publisher, self._source
-        if publisher is None or source is None or not publisher.mine():
+        publisher = self._publisher
+        if publisher is None or get_ident() != publisher.thread or publisher.asking:
             return next(self._iterator)
-        ledger = publisher.ledger
-        try:
-            asked = ledger.request(source, monotonic_ns())
-        except Exception as error:
-            publisher.fault("steps", error)
-            return next(self._iterator)
+        asked = monotonic_ns()
+        if asked - publisher.asked_at > CPU_FROM_NS:
+            publisher.put((CPU, thread_time_ns(), asked))
+        publisher.asked_at = asked
+        publisher.put((REQUEST, self._source, asked))
+        publisher.asking = True
         try:
             item = next(self._iterator)
         except BaseException as error:
-            if asked:
-                _failed(publisher, source, exhausted=isinstance(error, StopIteration))
+            _failed(publisher, self._source, exhausted=isinstance(error, StopIteration))
             raise
-        if asked:
-            try:
-                seg = ledger.arrive(monotonic_ns(), samples_of(item))
-                if self._counts and seg is not None:
-                    _queue(seg, self._iterable)
-            except Exception as error:
-                publisher.fault("steps", error)
+        publisher.asking = False
+        publisher.put((ARRIVE, samples_of(item), monotonic_ns()))
+        if self._counts:
+            _queue(publisher, self._iterable)
+        publisher.requests = requests = publisher.requests + 1
+        if requests % LOOK_EVERY == 0:
+            publisher.look()
         return item
 
     def close(self) -> None:
@@ -77,8 +84,9 @@ class Pass(Generic[T]):
     def _leave(self) -> None:
         try:
             publisher, source = self._publisher, self._source
-            if publisher is not None and source is not None and source.open and publisher.mine():
-                publisher.ledger.close(source, monotonic_ns())
+            if publisher is not None and source is not None and not source.over and publisher.mine():
+                source.over = True
+                publisher.put((CLOSE, source, monotonic_ns()))
         except Exception as error:
             confess("steps", error)
 
@@ -114,19 +122,21 @@ def _describe(publisher: Publisher, iterable: Any, iterator: Any, source: Source
         confess("loader", error)
 
 
-def _failed(publisher: Publisher, source: Source, *, exhausted: bool) -> None:
+def _failed(publisher: Publisher, source: Source | None, *, exhausted: bool) -> None:
+    """A request has ended without an item."""
+    publisher.asking = False
+    now = monotonic_ns()
+    publisher.put((FAIL, thread_time_ns(), now))
+    if exhausted and source is not None:
+        source.over = True
+        publisher.put((CLOSE, source, now))
+
+
+def _queue(publisher: Publisher, loader: Any) -> None:
+    """What a loader that counts its own queue says of it."""
     try:
-        publisher.ledger.fail(monotonic_ns())
-        if exhausted:
-            publisher.ledger.close(source, monotonic_ns())
+        said = {"ready_batches": loader.ready_batches, "late_ready": getattr(loader, "late_ready", None)}
+        fields = {name: value for name, value in said.items() if isinstance(value, int)}
+        publisher.put((QUEUE, fields, monotonic_ns()))
     except Exception as error:
         publisher.fault("steps", error)
-
-
-def _queue(seg: Segment, loader: Any) -> None:
-    """What a loader that counts its own queue says of it."""
-    ready, late = loader.ready_batches, getattr(loader, "late_ready", None)
-    if isinstance(ready, int):
-        seg.say(ready_batches=ready)
-    if isinstance(late, int):
-        seg.say(late_ready=late)

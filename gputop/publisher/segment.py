@@ -19,7 +19,7 @@ SUMMED = frozenset({"h2d_bytes", "h2d_pageable_bytes", "d2h_bytes"})
 class Source:
     """One pass over a loader: what its requests for batches have turned out to be."""
 
-    __slots__ = ("declared", "epoch", "evaluates", "led", "loader_id", "open", "ref", "trains")
+    __slots__ = ("declared", "epoch", "evaluates", "led", "loader_id", "open", "over", "ref", "trains")
 
     def __init__(self, loader_id: int | None, epoch: int | None = None, *, declared: bool = False) -> None:
         self.loader_id = loader_id
@@ -32,6 +32,8 @@ class Source:
         """Its batches are released as steps of their own at once."""
         self.open = True
         """Neither exhausted nor dropped."""
+        self.over = False
+        """The same as noted, which the step clock may read only later."""
         self.led = 0
         """How often another loader's training batch was asked for right after one of this pass."""
         self.ref: Any = None
@@ -157,7 +159,7 @@ def to_record(segment: Segment, run_id: str, offset_ns: int, *, knows_backward: 
         dur_ns=segment.end - segment.start,
         phases_ns=segment.phases,
         batches=segment.batches or None,
-        samples=segment.samples,
+        samples=int(segment.samples) if segment.samples is not None else None,
         kind=segment.kind,
         had_backward=segment.work if knows_backward or segment.work else None,
         optimizer_step=segment.optimizer if knows_backward or segment.optimizer else None,

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from gputop.publisher.post import Post
 
 S = 1_000_000_000
-CHUNK, MAX_CHUNK = 16, 128
-"""Records folded or encoded in a row, during which the training thread can't have the interpreter: 0.1 ms; up to 0.5 ms
-for loops of so many steps a second that it takes longer rows to keep up."""
+ROW_NS = 300_000
+"""How long records are folded or encoded in a row, during which the training thread can't have the interpreter. It is
+the number of rows that its steps feel, so they are as long as that allows."""
 
-CHUNKS_A_SECOND = 200
-"""Rows a second up to which they stay short."""
+SLICE, ENTRIES = 40, 200
+"""Records, and entries of the tape, between two looks at the clock: 0.2 ms at most."""
 
 BREATH_S = 0.0001
 """A pause after each chunk, long enough for the training thread to wake and take the interpreter: after a sleep of zero
@@ -116,7 +116,7 @@ class Sender:
                 confess("looking for viewers", error)
         self._take_in(now)
         if post.connected:
-            phase = self._publisher.ledger.open_phase()
+            phase = self._publisher.tape.ledger.open_phase()
             if phase is not None:
                 self._sampling.take(self._publisher.thread, phase[0], now)
             self._answer()
@@ -125,20 +125,24 @@ class Sender:
             self._speak(now)
 
     def _take_in(self, now: int) -> None:
-        """Empty the inbox in chunks, sending each while there is a viewer."""
+        """Read the tape and empty the inbox, a row at a time, sending each while there is a viewer."""
         taken = 0
-        started = time.monotonic_ns()
-        chunk = max(CHUNK, min(MAX_CHUNK, int(self._rate / CHUNKS_A_SECOND)))
-        while not (taken and self._over.is_set() and not self._ring.inbox):
-            count = self._ring.collect(chunk)
+        started = row = time.monotonic_ns()
+        publisher, ring = self._publisher, self._ring
+        while not (taken and self._over.is_set() and not ring.inbox and not publisher.entries):
+            more = publisher.read_tape(ENTRIES)
+            count = ring.collect(SLICE)
             taken += count
             if self._post is not None and self._post.connected:
                 self._send_new()
             else:
-                self._sent = self._ring.next
-            if count < chunk or time.monotonic_ns() - started > S:
+                self._sent = ring.next
+            at = time.monotonic_ns()
+            if (count < SLICE and not more) or at - started > S:
                 break
-            time.sleep(BREATH_S)
+            if at - row > ROW_NS:
+                time.sleep(BREATH_S)
+                row = time.monotonic_ns()
         since = max(1, now - self._taken_at)
         self._taken_at = now
         self._rate = max(taken * S / since, self._rate * 0.7)
@@ -164,7 +168,7 @@ class Sender:
                 entry,
                 publisher.run_id,
                 publisher.offset_ns,
-                knows_backward=publisher.ledger.loop.knows_backward,
+                knows_backward=publisher.tape.ledger.loop.knows_backward,
             )
         return entry
 
@@ -213,7 +217,7 @@ class Sender:
         stop = min(ring.next, start + max(1, min(request.limit or MAX_BACKFILL, MAX_BACKFILL)))
         at = start
         while at < stop and self._post is not None:
-            encoded = [self._encode(entry) for entry in ring.between(at, min(stop, at + 2 * CHUNK))]
+            encoded = [self._encode(entry) for entry in ring.between(at, min(stop, at + SLICE))]
             for batch in framing.batches(encoded):
                 self._post.send(topic, at, batch)
                 at += len(batch)
@@ -246,7 +250,7 @@ class Sender:
         self._watch_clock(now)
         if self._post is None or not self._post.connected:
             return
-        phase = publisher.ledger.open_phase()
+        phase = publisher.tape.ledger.open_phase()
         stuck = phase is not None and now - phase[1] > STUCK_NS
         site = self._sampling.record(publisher.run_id, publisher.to_epoch(now))
         if site is not None:
@@ -255,7 +259,7 @@ class Sender:
             Alive(
                 t=publisher.to_epoch(now),
                 run_id=publisher.run_id,
-                steps=publisher.ledger.loop.steps,
+                steps=publisher.tape.ledger.loop.steps,
                 open_phase=phase[0] if phase else None,
                 open_since_ns=publisher.to_epoch(phase[1]) if phase else None,
                 dropped=ring.dropped or None,
@@ -273,7 +277,7 @@ class Sender:
 
     def _last_words(self) -> None:
         self._take_in(time.monotonic_ns())
-        while self._ring.inbox:
+        while self._ring.inbox or self._publisher.entries:
             self._take_in(time.monotonic_ns())
         if self._post is not None:
             self._post.leave()

@@ -22,7 +22,6 @@ class Acted:
         self.ledger = Ledger(
             self.steps.append,
             lambda *note: self.notes.append(note),
-            clock=lambda: self.now,
             cpu_clock=lambda: self.now // 2,
             regions=regions,
         )

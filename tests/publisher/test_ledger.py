@@ -414,7 +414,7 @@ def test_own_cost_is_a_phase_and_comes_out_of_unmarked_time() -> None:
         acted.work(1)
         acted.ledger.loop.mark_ns = MS // 10
     phases = acted.finish()[1][2]
-    assert phases["self"] == pytest.approx(0.2)
+    assert phases["self"] == pytest.approx(0.3), "a request, a backward, an optimizer step"
     assert {name: ms for name, ms in phases.items() if name != "self"} == STEP
 
 

@@ -287,7 +287,8 @@ def test_a_forked_child_is_no_run_until_it_trains_itself(tmp_path: Path, listene
     process = start(tmp_path, code)
     records = listener.until(lambda heard: len([r for r in of(Event, heard) if r.kind == "exit"]) == 2)  # type: ignore[attr-defined]
     finish(process)
-    runs = {record.run_id: record.pid for record in records if isinstance(record, Run)}
+    mine = [run for run in records if isinstance(run, Run) and str(tmp_path) in " ".join(run.argv or ())]
+    runs = {run.run_id: run.pid for run in mine}
     assert len(runs) == 2
     assert process.pid in runs.values()
     counts = {run: sum(isinstance(r, Step) and r.run_id == run for r in records) for run in runs}

@@ -8,6 +8,7 @@ import io
 import pickle
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from torch.utils.data import dataloader as loading
 
 import gputop
 from gputop.publisher import core
-from gputop.publisher.hooks import syncs, transfers
+from gputop.publisher.hooks import device, syncs, transfers
 from gputop.publisher.segment import Segment, to_record
 from gputop.records import Loader, Model
 
@@ -159,7 +160,6 @@ def test_losses_and_random_state_are_bit_identical(emitted: list[Segment]) -> No
 HOOKED: list[tuple[Any, str]] = [
     (loading._BaseDataLoaderIter, "__next__"),
     (DataLoader, "__iter__"),
-    (torch.Tensor, "backward"),
     (torch.autograd, "backward"),
     (torch, "save"),
     *[(torch.Tensor, name) for name in syncs.METHODS],
@@ -419,3 +419,12 @@ def test_accumulation_and_two_optimizers(emitted: list[Segment]) -> None:
     pub.stop()
     assert [seg.optimizer for seg in emitted] == [False, False, True] * 2
     assert kinds(emitted) == ["train"] * 6
+
+
+def test_no_device_is_looked_for_where_there_can_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    (tmp_path / "nvidia0").touch()
+    assert device.possible((str(tmp_path / "nvidia*"),))
+    assert not device.possible((str(tmp_path / "kfd"),))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert not device.possible((str(tmp_path / "nvidia*"),))

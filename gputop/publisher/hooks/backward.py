@@ -1,4 +1,4 @@
-"""Backward: `Tensor.backward` and `autograd.backward`, the outermost of nested calls."""
+"""Backward: `autograd.backward`, the outermost of nested calls."""
 
 from __future__ import annotations
 
@@ -9,39 +9,29 @@ from time import monotonic_ns
 from typing import Any
 
 from gputop.publisher.core import Publisher
-from gputop.publisher.hooks.patch import all_of, replace
+from gputop.publisher.entries import BACKWARD, BACKWARD_DONE
+from gputop.publisher.hooks.patch import replace
 
 
 def install(publisher: Publisher) -> Callable[[], None]:
-    """Hook both ways into autograd's backward pass."""
+    """Hook `autograd.backward`, which `Tensor.backward` goes through too."""
     torch = sys.modules["torch"]
     publisher.ledger.loop.knows_backward = True
-    inside = [False]
+    inside = False
 
     def timed(original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if inside[0] or not publisher.active:
+            nonlocal inside
+            if inside or (get_ident() != publisher.live and not publisher.trains()):
                 return original(*args, **kwargs)
-            token = None
-            try:
-                counts = get_ident() == publisher.live or publisher.trains()
-                if counts:
-                    inside[0] = True
-                    token = publisher.ledger.backward(monotonic_ns())
-            except Exception as error:
-                publisher.fault("backward", error)
-                counts = False
-            if not counts:
-                return original(*args, **kwargs)
+            inside = True
+            publisher.put((BACKWARD, None, monotonic_ns()))
             try:
                 return original(*args, **kwargs)
             finally:
-                inside[0] = False
-                try:
-                    publisher.ledger.done(token, "backward", monotonic_ns())
-                except Exception as error:
-                    publisher.fault("backward", error)
+                inside = False
+                publisher.put((BACKWARD_DONE, None, monotonic_ns()))
 
         return backward
 
-    return all_of([replace(torch.Tensor, "backward", timed), replace(torch.autograd, "backward", timed)])
+    return replace(torch.autograd, "backward", timed)

@@ -6,6 +6,9 @@ from typing import Any
 
 MAX_DEPTH = 4
 
+NOT_A_BATCH = frozenset({int, float, str, bytes, bool, type(None)})
+"""Types told at once: to try them costs some microseconds."""
+
 
 def samples_of(batch: Any) -> int | None:
     """The batch's size, for tensors and arrays in tuples, lists and mappings; None where that can't be told."""
@@ -16,6 +19,8 @@ def samples_of(batch: Any) -> int | None:
                 return None
             batch = batch[0]
             continue
+        if kind in NOT_A_BATCH:
+            return None
         try:
             return int(batch.shape[0])
         except (AttributeError, IndexError, TypeError, ValueError):

@@ -8,6 +8,7 @@ from time import monotonic_ns
 from typing import Any
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.entries import SAVE, SAVED
 from gputop.publisher.hooks.patch import replace
 
 
@@ -19,17 +20,13 @@ def install(publisher: Publisher) -> Callable[[], None]:
             if not publisher.mine():
                 return original(*args, **kwargs)
             start = monotonic_ns()
-            token = None
-            try:
-                token = publisher.ledger.enter("checkpoint", start)
-            except Exception as error:
-                publisher.fault("checkpoint", error)
+            publisher.put((SAVE, None, start))
             try:
                 return original(*args, **kwargs)
             finally:
                 try:
                     now = monotonic_ns()
-                    publisher.ledger.done(token, "checkpoint", now)
+                    publisher.put((SAVED, None, now))
                     publisher.note("checkpoint", start, now - start, None)
                 except Exception as error:
                     publisher.fault("checkpoint", error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import sys
 from typing import Any
 
@@ -11,10 +13,23 @@ POOL = 256
 """Reached events kept for reuse."""
 
 
+NODES = ("/dev/nvidia*", "/dev/dxg", "/dev/kfd", "/dev/nvgpu*", "/dev/nvhost*", "/dev/nvmap")
+"""Where Linux shows a GPU: NVIDIA's driver, WSL, ROCm, Jetson."""
+
+
+def possible(nodes: tuple[str, ...] = NODES) -> bool:
+    """Whether this machine can have a device at all: asked of no driver, which must not be woken here."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return False
+    return not sys.platform.startswith("linux") or any(glob.glob(node) for node in nodes)
+
+
 def find() -> DeviceClock | None:
     """A clock for the device that this build of torch could use; None where there can be none."""
     torch = sys.modules.get("torch")
     if torch is None or (getattr(torch.version, "cuda", None) is None and getattr(torch.version, "hip", None) is None):
+        return None
+    if not possible():
         return None
     return CudaClock(torch)
 

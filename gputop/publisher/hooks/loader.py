@@ -6,13 +6,14 @@ import sys
 import weakref
 from collections.abc import Callable
 from threading import get_ident
-from time import monotonic_ns
+from time import monotonic_ns, thread_time_ns
 from typing import Any
 
-from gputop.publisher.core import Publisher
+from gputop.publisher.core import LOOK_EVERY, Publisher
+from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.hooks.patch import all_of, replace
-from gputop.publisher.segment import Segment, Source
+from gputop.publisher.segment import Source
 
 SOURCE = "_gputop_pass"
 """Where an iterator keeps the pass that it is."""
@@ -38,35 +39,33 @@ def _subclasses(cls: type) -> list[type]:
 
 def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def __next__(self: Any) -> Any:  # noqa: N807
-        if get_ident() != publisher.thread:
+        if get_ident() != publisher.thread or publisher.asking:
             return original(self)
-        ledger = publisher.ledger
-        ready = None
-        try:
-            source = self.__dict__.get(SOURCE)
-            if source is None:
-                source = _adopt(publisher, self, publisher.new_pass(self))
-            if self._num_workers:
-                ready = _ready(self)
-            asked_at = monotonic_ns()
-            asked = ledger.request(source, asked_at)
-        except Exception as error:
-            publisher.fault("loader", error)
-            return original(self)
+        source = self.__dict__.get(SOURCE) or _adopted(publisher, self)
+        ready = _ready(self) if self._num_workers else None
+        asked = monotonic_ns()
+        if asked - publisher.asked_at > CPU_FROM_NS:
+            publisher.put((CPU, thread_time_ns(), asked))
+        publisher.asked_at = asked
+        publisher.put((REQUEST, source, asked))
+        publisher.asking = True
         try:
             batch = original(self)
         except BaseException as error:
-            if asked:
-                _failed(publisher, source, exhausted=isinstance(error, StopIteration))
+            _failed(publisher, source, exhausted=isinstance(error, StopIteration))
             raise
-        if asked:
-            try:
-                now = monotonic_ns()
-                seg = ledger.arrive(now, samples_of(batch))
-                if ready is not None and seg is not None:
-                    _tell_queue(seg, self, ready, now - asked_at)
-            except Exception as error:
-                publisher.fault("loader", error)
+        publisher.asking = False
+        now = monotonic_ns()
+        try:  # nearly every batch is a list of tensors
+            samples = batch[0].shape[0] if type(batch) is list else samples_of(batch)
+        except Exception:
+            samples = samples_of(batch)
+        publisher.put((ARRIVE, samples, now))
+        if ready is not None:
+            _tell_queue(publisher, self, ready, now - asked)
+        publisher.requests = requests = publisher.requests + 1
+        if requests % LOOK_EVERY == 0:
+            publisher.look()
         return batch
 
     return __next__
@@ -76,9 +75,14 @@ def _iter(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
     def __iter__(self: Any) -> Any:  # noqa: N807
         if not publisher.mine():
             return original(self)
+        asked = False
         try:
             source = publisher.new_pass(self)
-            asked = publisher.ledger.request(source, monotonic_ns(), construct=True)
+            if not publisher.asking:
+                now = monotonic_ns()
+                publisher.put((CPU, thread_time_ns(), now))
+                publisher.put((CONSTRUCT, source, now))
+                asked = publisher.asking = True
         except Exception as error:
             publisher.fault("loader", error)
             return original(self)
@@ -90,7 +94,8 @@ def _iter(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
             raise
         try:
             if asked:
-                publisher.ledger.arrive(monotonic_ns())
+                publisher.asking = False
+                publisher.put((ARRIVE, None, monotonic_ns()))
                 _adopt(publisher, iterator, source)
             workers = getattr(iterator, "_workers", None)
             publisher.describe_loader(self, source, [worker.pid for worker in workers] if workers else None)
@@ -101,14 +106,24 @@ def _iter(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
     return __iter__
 
 
+def _adopted(publisher: Publisher, iterator: Any) -> Source:
+    """An iterator that was made before anyone watched."""
+    try:
+        return _adopt(publisher, iterator, publisher.new_pass(iterator))
+    except Exception as error:
+        publisher.fault("loader", error)
+        return Source(None)
+
+
 def _adopt(publisher: Publisher, iterator: Any, source: Source) -> Source:
     """The iterator is this pass; when the loop drops it early, the pass is over."""
     setattr(iterator, SOURCE, source)
 
     def dropped(_: object) -> None:
         try:
-            if source.open and publisher.mine():
-                publisher.ledger.close(source, monotonic_ns())
+            if not source.over and publisher.mine():
+                source.over = True
+                publisher.put((CLOSE, source, monotonic_ns()))
         except Exception as error:
             publisher.fault("loader", error)
 
@@ -117,31 +132,31 @@ def _adopt(publisher: Publisher, iterator: Any, source: Source) -> Source:
 
 
 def _failed(publisher: Publisher, source: Source, *, exhausted: bool) -> None:
-    try:
-        now = monotonic_ns()
-        publisher.ledger.fail(now)
-        if exhausted:
-            publisher.ledger.close(source, now)
-    except Exception as error:
-        publisher.fault("loader", error)
+    """A request has ended without a batch."""
+    publisher.asking = False
+    now = monotonic_ns()
+    publisher.put((FAIL, thread_time_ns(), now))
+    if exhausted:
+        source.over = True
+        publisher.put((CLOSE, source, now))
 
 
 def _ready(iterator: Any) -> int | None:
     """Batches that wait in the queue or were put aside since an earlier one is still missing."""
     try:
         waiting = int(iterator._data_queue.qsize())
-    except (AttributeError, NotImplementedError, OSError):
+        for task in iterator._task_info.values():
+            if len(task) == 2:
+                waiting += 1
+    except Exception:  # another version's iterator, or a platform whose queues have no size
         return None
-    return waiting + _aside(iterator)
+    return waiting
 
 
-def _aside(iterator: Any) -> int:
-    return sum(len(task) == 2 for task in iterator._task_info.values())
-
-
-def _tell_queue(seg: Segment, iterator: Any, ready: int, waited: int) -> None:
-    seg.say(ready_batches=ready)
+def _tell_queue(publisher: Publisher, iterator: Any, ready: int, waited: int) -> None:
+    fields = {"ready_batches": ready}
     if waited > LONG_WAIT_NS and ready == 0:
         later = _ready(iterator)
         if later is not None:
-            seg.say(late_ready=later)
+            fields["late_ready"] = later
+    publisher.put((QUEUE, fields, monotonic_ns()))

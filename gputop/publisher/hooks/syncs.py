@@ -9,6 +9,7 @@ from time import monotonic_ns
 from typing import Any
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.entries import SYNCED
 from gputop.publisher.frames import caller_site
 from gputop.publisher.hooks.patch import all_of, replace
 from gputop.publisher.hooks.transfers import on_device
@@ -48,7 +49,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
                     inside[0] = False
                     try:
                         now = monotonic_ns()
-                        publisher.ledger.synced(caller_site(), call, start, now, int(self.nbytes))
+                        publisher.put((SYNCED, (caller_site(), call, start, int(self.nbytes)), now))
                     except Exception as error:
                         publisher.fault("syncs", error)
 

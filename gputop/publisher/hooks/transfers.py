@@ -9,6 +9,7 @@ from time import monotonic_ns
 from typing import Any
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.entries import COPIED, SYNCED
 from gputop.publisher.frames import caller_site
 from gputop.publisher.hooks.patch import all_of, replace
 
@@ -37,7 +38,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
                     _copied(publisher, self, start)
                 elif before and not after:
                     nbytes = self.nbytes
-                    publisher.ledger.synced(caller_site(), ".to(cpu)", start, monotonic_ns(), nbytes)
+                    publisher.put((SYNCED, (caller_site(), ".to(cpu)", start, nbytes), monotonic_ns()))
             except Exception as error:
                 publisher.fault("transfers", error)
             return out
@@ -66,4 +67,4 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
 def _copied(publisher: Publisher, source: Any, start: int) -> None:
     end = monotonic_ns()
     nbytes = int(source.nbytes)
-    publisher.ledger.copied(start, end, nbytes, 0 if source.is_pinned() else nbytes)
+    publisher.put((COPIED, (start, nbytes, 0 if source.is_pinned() else nbytes), end))
