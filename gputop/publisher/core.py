@@ -210,6 +210,7 @@ class Publisher:
         self.ring.wake = self.sender.wake.set
         self._choose_put()
         self.sender.thread.start()
+        _end_with_multiprocessing()
 
     def say(self, record: Record, fact: str) -> None:
         """Put a record out, and keep it under the name `fact` to be told to each viewer that comes later."""
@@ -422,6 +423,13 @@ def _content(record: Record | None) -> Any:
 def _exit_label() -> str | None:
     error = getattr(sys, "last_type", None)
     return error.__name__ if isinstance(error, type) else None
+
+
+def _end_with_multiprocessing() -> None:
+    """A child of multiprocessing (a rank of mp.spawn) leaves without atexit: its own finalizers say goodbye there."""
+    util, process = sys.modules.get("multiprocessing.util"), sys.modules.get("multiprocessing.process")
+    if util is not None and process is not None and process.parent_process() is not None:
+        util.Finalize(None, _at_exit, exitpriority=0)
 
 
 def _at_exit() -> None:

@@ -348,3 +348,28 @@ def test_descriptors_are_what_they_were_after_stop(tmp_path: Path) -> None:
     print(len(os.listdir("/proc/self/fd")) - before)
     """
     assert int(finish(start(tmp_path, code))) == 0
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_of_multiprocessing_says_goodbye(tmp_path: Path, method: str) -> None:
+    """mp.spawn ranks end without atexit; none of them has "vanished"."""
+    code = f"""
+    import multiprocessing, time
+    import gputop
+    def rank():
+        for _ in gputop.steps(range(300)):
+            time.sleep(0.005)
+        time.sleep(0.5)
+    if __name__ == "__main__":
+        child = multiprocessing.get_context({method!r}).Process(target=rank)
+        child.start()
+        child.join()
+        print(child.exitcode)
+    """
+    listener = Listener()
+    try:
+        process = start(tmp_path, code)
+        listener.until(event("exit"))
+    finally:
+        listener.close()
+    assert finish(process).strip() == "0"
