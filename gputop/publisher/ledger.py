@@ -119,15 +119,7 @@ class Ledger:
         seg = self.loop.seg
         if seg is None or self._asked is not None:
             return None
-        phases = seg.phases
-        top = seg.top
-        phases[top] = phases.get(top, 0) + now - seg.since
-        seg.since = now
-        stack = seg.stack
-        stack.append(top)
-        seg.top = name
-        seg.marks += 1
-        return seg, len(stack), now
+        return _open(seg, name, now)
 
     def leave(self, token: Token | None, now: int) -> Segment | None:
         """The mark ends, and with it marks inside it that were left open. Returns its segment; None if that is over."""
@@ -142,10 +134,7 @@ class Ledger:
         stack = seg.stack
         if len(stack) < depth:
             return None
-        phases = seg.phases
-        top = seg.top
-        phases[top] = phases.get(top, 0) + now - seg.since
-        seg.since = now
+        _settle(seg, now)
         seg.top = stack[depth - 1]
         del stack[depth - 1 :]
         return seg
@@ -200,20 +189,13 @@ class Ledger:
         if seg is None:
             return None
         seg.source.trains = seg.work = True
-        phases = seg.phases
-        top = seg.top
-        phases[top] = phases.get(top, 0) + now - seg.since
-        seg.since = now
+        token, phases = _open(seg, "backward", now), seg.phases
         loose = phases.pop(LOOSE, 0)
         if loose and not self._forward_said:
             phases["forward"] = phases.get("forward", 0) + loose
         if loop.regions is not None:
-            loop.regions.boundary(seg, top or "forward", now)
-        stack = seg.stack
-        stack.append(top)
-        seg.top = "backward"
-        seg.marks += 1
-        return seg, len(stack), now
+            loop.regions.boundary(seg, seg.stack[-1] or "forward", now)
+        return token
 
     def optimizer(self, now: int, which: int | None = None) -> Token | None:
         """The step of an optimizer (`which`: its id) begins: evidence of training too, where no backward was seen."""
@@ -228,18 +210,11 @@ class Ledger:
         if seg is None:
             return None
         seg.source.trains = seg.work = seg.optimizer = True
-        phases = seg.phases
-        top = seg.top
-        phases[top] = phases.get(top, 0) + now - seg.since
-        seg.since = now
-        phases.pop(LOOSE, None)
+        token = _open(seg, "optimizer", now)
+        seg.phases.pop(LOOSE, None)
         if loop.regions is not None:
-            loop.regions.boundary(seg, top or "other", now)
-        stack = seg.stack
-        stack.append(top)
-        seg.top = "optimizer"
-        seg.marks += 1
-        return seg, len(stack), now
+            loop.regions.boundary(seg, seg.stack[-1] or "other", now)
+        return token
 
     def _without_loader(self, which: int) -> None:
         """A loop that asks no loader for its batches: a step ends with each step of the first optimizer seen."""
@@ -251,17 +226,8 @@ class Ledger:
     def done(self, token: Token | None, name: str, now: int) -> None:
         """The automatic mark `name` (backward or optimizer) has ended, or raised."""
         if token is not None:
-            owner, depth, start = token
-            seg: Segment | None = owner
-            stack = owner.stack
-            if owner is self.loop.seg and len(stack) == depth and owner.into is None:
-                phases = owner.phases
-                top = owner.top
-                phases[top] = phases.get(top, 0) + now - owner.since
-                owner.since = now
-                owner.top = stack.pop()
-            else:
-                seg = self.leave(token, now)
+            start = token[2]
+            seg = self.leave(token, now)
             if seg is not None:
                 if seg.stack:
                     _note_child(seg, len(seg.stack), name, start, now)
@@ -308,18 +274,10 @@ class Ledger:
         seg = loop.seg
         if seg is None or self._asked is not None:
             return None
-        phases = seg.phases
-        top = seg.top
-        phases[top] = phases.get(top, 0) + now - seg.since
-        seg.since = now
-        stack = seg.stack
-        stack.append(top)
-        seg.top = name
-        seg.marks += 1
-        depth = len(stack)
-        if depth == 1 and loop.regions is not None:
+        token = _open(seg, name, now)
+        if token[1] == 1 and loop.regions is not None:
             loop.regions.boundary(seg, "other", now)
-        return seg, depth, now
+        return token
 
     def _tell(self, name: str, now: int) -> None:
         """What the name of an explicit phase says of the step."""
@@ -338,17 +296,8 @@ class Ledger:
         """An explicit phase ends. Around one automatic mark of nearly the same extent its name wins."""
         if token is None:
             return
-        owner, depth, start = token
-        seg: Segment | None = owner
-        stack = owner.stack
-        if owner is self.loop.seg and len(stack) == depth and owner.into is None:
-            phases = owner.phases
-            top = owner.top
-            phases[top] = phases.get(top, 0) + now - owner.since
-            owner.since = now
-            owner.top = stack.pop()
-        else:
-            seg = self.leave(token, now)
+        _, depth, start = token
+        seg = self.leave(token, now)
         if seg is None:
             return
         if seg.child is not None:
@@ -380,6 +329,23 @@ class Ledger:
         """The process ends: what is open goes out as it stands."""
         self.fail(now)
         self.loop.finish(now)
+
+
+def _settle(seg: Segment, now: int) -> str:
+    """Give the time since the last mark to what it belongs to; returns that."""
+    top = seg.top
+    seg.phases[top] = seg.phases.get(top, 0) + now - seg.since
+    seg.since = now
+    return top
+
+
+def _open(seg: Segment, name: str, now: int) -> Token:
+    """A mark begins: from now on time is its."""
+    top = _settle(seg, now)
+    seg.stack.append(top)
+    seg.top = name
+    seg.marks += 1
+    return seg, len(seg.stack), now
 
 
 def _note_child(seg: Segment, depth: int, name: str, start: int, end: int) -> None:
