@@ -6,6 +6,7 @@ import threading
 
 import msgspec
 
+from gputop.recording.recorder import Recorder
 from gputop.sources import Source
 from gputop.tracks import S
 from gputop.view import View
@@ -59,6 +60,51 @@ class Feed:
     def ended(self) -> bool:
         """Whether the source has run dry (or failed) and everything it gave is in the view."""
         return not self._thread.is_alive()
+
+    def pause(self) -> None:
+        """Stand still at the moment shown; what is live is collected on."""
+
+    def play(self) -> None:
+        """Move on from the moment shown."""
+
+    def toggle(self) -> None:
+        """Pause what moves, play what stands."""
+
+    def seek(self, t_ns: int) -> None:
+        """Go to a moment, or the nearest there is. A replay that plays, plays on from there; a live view stands."""
+
+    def seek_by(self, delta_ns: int) -> None:
+        """Go on (or back) by so much time."""
+
+    def seek_step(self, n: int) -> None:
+        """Go to where step `n` of the first run began."""
+
+    def seek_pct(self, pct: float) -> None:
+        """Go to a share (0-100) of the span."""
+
+    def step(self, direction: int) -> None:
+        """Pause, and go to the end of the next (1) or the previous (-1) train step."""
+
+    def jump(self, direction: int) -> None:
+        """Go to the next (1) or the previous (-1) change of the verdict or event mark."""
+
+    def faster(self) -> None:
+        """Replay at the next higher speed."""
+
+    def slower(self) -> None:
+        """Replay at the next lower speed."""
+
+    def to_end(self) -> None:
+        """Go to the end: of what is live, now."""
+
+    def toggle_skip_idle(self) -> None:
+        """Pass over stretches without a step while playing, or don't."""
+
+    def record(self, recorder: Recorder) -> None:
+        """Hand every record that comes, and what is concluded from it, to a recorder that was started."""
+
+    def stop_recording(self) -> None:
+        """End the recording; its file is complete soon after."""
 
     def close(self) -> None:
         """Stop watching. The feed's own thread lets go of the source; it is given LEAVE_S to do so."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gputop.recording.state import RecordingState
 from gputop.records import Alive, Event, Gpu, Host, Loader, Model, Process, Run, Sampler, Verdict
 
 History = tuple[float | None, ...]
@@ -28,6 +29,30 @@ class Segment(msgspec.Struct, frozen=True):
     from_ns: int
     to_ns: int
     cause: str
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+    """Where on the time axis a view stands: `at_ns`, of the [from_ns, to_ns] that can be gone to.
+
+    `live`: it stands at the newest moment of something that goes on, and new data moves it. `playing`: it moves by
+    itself, at `speed` (1.0 is real time). `replay`: a recording is read; else a live source is looked back at.
+    `at_end`: the end of the recording is reached; one that is still written is then followed, and `live` too.
+    `skip_idle`: stretches without a step are passed over while playing.
+    """
+
+    from_ns: int
+    to_ns: int
+    at_ns: int
+    live: bool
+    playing: bool
+    speed: float
+    replay: bool
+    at_end: bool = False
+    skip_idle: bool = False
+    causes: tuple[Segment, ...] = ()
+    """The first run's verdicts over the whole span: as recorded, or as judged where none were; empty while unknown."""
+    marks: tuple[tuple[int, str], ...] = ()
+    """Event marks (moment, kind) over the whole span."""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +87,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     cause_history: tuple[str | None, ...] = ()
     segments: tuple[Segment, ...] = ()
     phase_history: dict[str, History] = {}
+    said: Verdict | None = None
+    """What was said at the time, where a recording tells and its cause is not that of `verdict`."""
 
 
 class GpuView(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,3 +129,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     warnings: tuple[str, ...] = ()
     waiting: str | None = None
+    cursor: Cursor | None = None
+    """None where there is no time to move in."""
+    recording: RecordingState | None = None
+    """The recording that is being made of this, if any."""
