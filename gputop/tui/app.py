@@ -9,24 +9,34 @@ import select
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
 from typing import Any, ClassVar
 
 from rich.console import Console
 from textual.app import App
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from gputop.tui import goto, keeping, keys, travel
+from gputop.tui.asking import Question
+from gputop.tui.draw.overview import columns_in_sight
 from gputop.tui.draw.sight import Sight, chosen
+from gputop.tui.draw.transport import mode_of
 from gputop.tui.filters import Lean
 from gputop.tui.options import Options, Picture
 from gputop.tui.palette import palette
 from gputop.tui.screens import Overview, Page
 from gputop.tui.terminal import Terminal
-from gputop.view import View
+from gputop.view import RunView, View
 
 HISTORY_NS = 1_900_000_000
 """Histories move at most this often (a tick may come a little early), also where columns are shorter than 2 s."""
+
+PEEK_S, PEEKS = 0.03, 30
+"""How often, and how many times, it is looked for what a key has moved."""
 
 CALM_NS = 5_000_000_000
 """How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
@@ -42,22 +52,7 @@ class GputopApp(App[int]):
     ENABLE_COMMAND_PALETTE = False
     INHERIT_BINDINGS = False
     CSS = "Screen { overflow: hidden; layers: base; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,ctrl+c,ctrl+q", "leave", "quit", id="quit", tooltip="The training goes on", priority=True),
-        Binding("space", "pause", "pause", id="pause", tooltip="Freeze the picture; data is still collected"),
-        Binding("question_mark,h,f1", "page('help')", "help", id="help", tooltip="Every key and glyph"),
-        Binding("w", "page('why')", "why", id="why", tooltip="Evidence for and against, advice with code"),
-        Binding("g", "page('gpus')", "gpus", id="gpus", tooltip="Every GPU and what runs on it"),
-        Binding("p", "page('processes')", "processes", id="processes", tooltip="The trainer and its workers"),
-        Binding("r", "page('runs')", "runs", id="runs", tooltip="Every training run found"),
-        Binding("i", "page('info')", "sources", id="info", tooltip="Where figures come from and how old they are"),
-        Binding("tab", "select_run(1)", "next run", id="next_run", tooltip="Show the next run", priority=True),
-        Binding("shift+tab", "select_run(-1)", "previous run", id="previous_run", tooltip="Show the run before",
-                priority=True),
-        Binding("y", "copy", "copy", id="copy", tooltip="Copy the verdict (OSC 52, and to a file)"),
-        Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
-        Binding("ctrl+z", "suspend_process", "suspend", id="suspend", tooltip="Back to the shell; fg returns"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.GENERAL, *keys.IN_TIME]
 
     def __init__(
         self,
@@ -82,7 +77,9 @@ class GputopApp(App[int]):
         self._slow: View = self._fast
         self._calm: View = self._fast
         self._run_id: str | None = None
-        self._paused_at: float | None = None
+        self._question: Question | None = None
+        self._eager = 0
+        self._opening = False
         self._note, self._note_until = "", 0.0
 
     def get_default_screen(self) -> Screen[None]:
@@ -97,6 +94,7 @@ class GputopApp(App[int]):
         self.loop = asyncio.get_running_loop()
         self.app_resume_signal.subscribe(self, lambda _: self.call_later(self.repaint))
         self.set_interval(max(0.1, self.options.refresh), self.tick)
+        self._peeking = self.set_interval(PEEK_S, self.peek, pause=True)
 
     def repaint(self) -> None:
         """Paints everything anew: after a suspension the terminal holds nothing of what was drawn before."""
@@ -110,9 +108,18 @@ class GputopApp(App[int]):
             return
         if not takes_bytes(sys.__stderr__):
             return
-        if self._paused_at is None:
-            self._look(self._picture.view())
+        self._look(self._picture.view())
         self.show()
+
+    def peek(self) -> None:
+        """Shows at once what a key has moved, without waiting for the next tick; given up after PEEKS looks."""
+        self._eager -= 1
+        if self._eager <= 0:
+            self._peeking.pause()
+        view = self._picture.view()
+        if view is not self._fast and takes_bytes(sys.__stderr__):
+            self._look(view)
+            self.show(at_once=True)
 
     def _look(self, view: View) -> None:
         self._fast = view
@@ -130,17 +137,15 @@ class GputopApp(App[int]):
             self._slow = self._calm = self._fast
         screen = self.screen
         if isinstance(screen, Overview | Page):
-            screen.show(self.sight(), self.note())
+            screen.show(self.sight(), self.note(), self._question)
 
     def sight(self) -> Sight:
         """What is to be drawn now."""
-        paused = None if self._paused_at is None else max(0, int((self._clock() - self._paused_at) * 1e9))
         return Sight(
             view=self._fast,
             slow=self._slow,
             calm=self._calm,
             run_id=self._run_id,
-            paused_ns=paused,
             no_cmdline=self.options.no_cmdline,
         )
 
@@ -157,11 +162,76 @@ class GputopApp(App[int]):
         self._on_leave(0)
         self.exit(0)
 
-    def action_pause(self) -> None:
-        self._paused_at = self._clock() if self._paused_at is None else None
-        if self._paused_at is None:
-            self._look(self._picture.view())
-        self.show(at_once=True)
+    @property
+    def asking(self) -> Question | None:
+        """The question that keys are an answer to now."""
+        return self._question
+
+    def action_travel(self, name: str) -> None:
+        columns = columns_in_sight(self.size.width)
+        self._moved(travel.travel(name, self._picture, self._fast, columns))
+
+    def _moved(self, refusal: str) -> None:
+        if refusal:
+            self.say(refusal)
+            return
+        self._note = ""
+        self._eager = PEEKS
+        self._peeking.resume()
+
+    def action_go_to(self) -> None:
+        if self._fast.cursor is None:
+            self.say(travel.NO_TIME_AXIS)
+            return
+        self._question = Question("go to", f"{'  '.join(goto.EXAMPLES)}   Enter goes, Esc leaves")
+        self.show()
+
+    def answer(self, key: str, character: str | None) -> None:
+        """Takes a key as a part of the answer to the question asked."""
+        question = self._question
+        if question is None:
+            return
+        end = question.take(key, character)
+        if end == "done" and self._fast.cursor is not None:
+            try:
+                travel.go(goto.place(question.text, self._fast.cursor), self._picture)
+            except goto.Nowhere as error:
+                question.complaint, end = str(error), None
+            else:
+                self._moved("")
+        if end is not None:
+            self._question = None
+        self.show()
+
+    def go_to_moment(self, t_ns: int) -> None:
+        """Goes to a moment that was pointed at."""
+        self._picture.seek(t_ns)
+        self._moved("")
+
+    def action_record(self) -> None:
+        view = self._fast
+        if view.cursor is not None and view.cursor.replay:
+            self.say("this is a recording already; R records what is live")
+        elif view.recording is not None and view.recording.state != "ended":
+            self._picture.stop_recording()
+            self._moved("")
+            self.say(f"recorded into {keeping.short(Path(view.recording.path))}")
+        elif not self._opening:
+            self._opening = True
+            Thread(target=self._begin_recording, name="gputop-record", daemon=True).start()
+
+    def _begin_recording(self) -> None:
+        """Opens the file on a thread of its own: a disk may take its time."""
+        answer = keeping.begin_recording(self._picture, cmdlines=not self.options.no_cmdline)
+        loop = self.loop
+        if loop is not None and not loop.is_closed():
+            with suppress(RuntimeError):  # the loop closed in between: the app has ended
+                loop.call_soon_threadsafe(self._began_recording, answer)
+
+    def _began_recording(self, answer: str) -> None:
+        self._opening = False
+        self._moved("")
+        self.say(answer)
 
     def action_page(self, name: str) -> None:
         if isinstance(self.screen, Page):
@@ -177,7 +247,7 @@ class GputopApp(App[int]):
 
     def action_select_run(self, step: int) -> None:
         runs = self._fast.runs
-        if not runs:
+        if not runs or self._question is not None:
             return
         now = chosen(self._fast, self._run_id)
         at = next((index for index, run in enumerate(runs) if run is now), 0)
@@ -185,21 +255,17 @@ class GputopApp(App[int]):
         self.show(at_once=True)
 
     def action_copy(self) -> None:
-        from gputop.tui.keeping import keep_verdict
-
         run = chosen(self._fast, self._run_id)
         if run is None:
             self.say("no verdict to copy yet")
             return
-        text, answer = keep_verdict(run, self._fast)
+        text, answer = keeping.keep_verdict(run, self._fast)
         if not self.is_headless:
             self.copy_to_clipboard(text)
         self.say(answer)
 
     def action_snapshot(self) -> None:
-        from gputop.tui.keeping import keep_picture
-
-        self.say(keep_picture(self.export_screenshot(title="gputop")))
+        self.say(keeping.keep_picture(self.export_screenshot(title="gputop")))
 
     def _handle_exception(self, error: Exception) -> None:
         if self.crash is None:
@@ -213,14 +279,16 @@ def _differs(shown: View, view: View, run_id: str | None) -> bool:
         return True
     if len(view.gpus) != len(shown.gpus) or view.waiting != shown.waiting:
         return True
+    if mode_of(view) != mode_of(shown):
+        return True
     now, before = chosen(view, run_id), chosen(shown, run_id)
     if now is None or before is None:
         return False
-    return (now.verdict.cause, now.verdict.tentative, now.state) != (
-        before.verdict.cause,
-        before.verdict.tentative,
-        before.state,
-    )
+    return _told(now) != _told(before)
+
+
+def _told(run: RunView) -> tuple[str, bool | None, str, str | None]:
+    return run.verdict.cause, run.verdict.tentative, run.state, None if run.said is None else run.said.cause
 
 
 def takes_bytes(stream: Any) -> bool:

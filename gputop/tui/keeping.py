@@ -10,6 +10,7 @@ from gputop.records import clean
 from gputop.tui.draw.extras import threshold_text, value_text
 from gputop.tui.draw.sight import name_of, rank_of
 from gputop.tui.draw.verdict import outlook
+from gputop.tui.options import Picture
 from gputop.view import RunView, View
 
 
@@ -52,7 +53,7 @@ def keep_verdict(run: RunView, view: View) -> tuple[str, str]:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         return text, f"copied; not written: {error.strerror}"
-    return text, f"copied, and in {_short(path)}"
+    return text, f"copied, and in {short(path)}"
 
 
 def keep_picture(svg: str) -> str:
@@ -62,10 +63,29 @@ def keep_picture(svg: str) -> str:
         path.write_text(svg, encoding="utf-8")
     except OSError as error:
         return f"no snapshot: {error.strerror}"
-    return f"saved {_short(path)}"
+    return f"saved {short(path)}"
 
 
-def _short(path: Path) -> str:
+def begin_recording(picture: Picture, *, cmdlines: bool) -> str:
+    """Begins a recording of the picture and says where, or why it can't."""
+    from gputop.recording.errors import Busy, Unreadable
+    from gputop.recording.recorder import Recorder
+
+    name, why = time.strftime("gputop-%Y%m%d-%H%M%S.gputop"), "no place to write to"
+    for place in (Path.cwd, folder):
+        try:
+            path = place() / name
+            picture.record(Recorder(path, cmdlines=cmdlines).start())
+            return f"recording into {short(path)}; R ends it"
+        except OSError as error:
+            why = (error.strerror or "can't be written").lower()
+        except (Busy, Unreadable) as error:
+            return f"no recording: {error}"
+    return f"no recording: {why}"
+
+
+def short(path: Path) -> str:
+    """A path, from the home directory on where it is in there."""
     home = os.path.expanduser("~")
     text = str(path)
     return clean("~" + text[len(home) :] if text.startswith(home + os.sep) else text, 60)

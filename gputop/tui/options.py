@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
 from gputop.view import View
 
+if TYPE_CHECKING:
+    from gputop.recording.recorder import Recorder
+
 Color = Literal["auto", "none", "16", "256", "truecolor"]
 Theme = Literal["auto", "dark", "light", "contrast", "ansi"]
 
 
-class Picture(Protocol):
+class Controls(Protocol):
+    """What moves a picture along its time axis and records it. Each returns at once; a later view shows what it did."""
+
+    def toggle(self) -> None:
+        """Pause or play; while it is paused, data is still collected."""
+
+    def seek(self, t_ns: int) -> None:
+        """Go to a moment."""
+
+    def seek_by(self, delta_ns: int) -> None:
+        """Go that much later."""
+
+    def seek_step(self, n: int) -> None:
+        """Go to where a step of the run began."""
+
+    def step(self, direction: int) -> None:
+        """Pause, and go to the end of the next (1) or the previous (-1) step."""
+
+    def jump(self, direction: int) -> None:
+        """Go to the next (1) or the previous (-1) change of the verdict, or mark."""
+
+    def faster(self) -> None:
+        """Replay at the next higher speed."""
+
+    def slower(self) -> None:
+        """Replay at the next lower speed."""
+
+    def to_end(self) -> None:
+        """Go to the end of a recording, or back to now."""
+
+    def toggle_skip_idle(self) -> None:
+        """Leave out stretches in which nothing trains, or show them again."""
+
+    def record(self, recorder: Recorder) -> None:
+        """Give what comes in to a recorder too."""
+
+    def stop_recording(self) -> None:
+        """End the recording."""
+
+
+class Picture(Controls, Protocol):
     """Where views come from. `view` returns the latest one at once and never waits; `ended` says that none will
     follow; `close` ends what feeds it."""
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
-from gputop.tui.draw import footer, header, overview
+from gputop.tui import keys
+from gputop.tui.asking import Question
+from gputop.tui.draw import footer, header, overview, recorded, transport
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import Block, Line, fit
 from gputop.tui.pane import Pane
@@ -49,6 +51,24 @@ class _Drawn(Screen[None]):
     def on_screen_resume(self) -> None:
         self.gputop.show(at_once=True)
 
+    def on_key(self, event: events.Key) -> None:
+        """While something is asked, keys are its answer."""
+        if self.gputop.asking is not None:
+            event.stop()
+            event.prevent_default()
+            self.gputop.answer(event.key, event.character)
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.gputop.asking is not None:
+            self.gputop.asking.type(event.text)
+            self.gputop.show()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on the map goes there."""
+        pane, cursor = event.widget, self.gputop.sight().view.cursor
+        if cursor is not None and pane is not None and pane.id == "map":
+            self.gputop.go_to_moment(transport.moment(event.x, cursor, pane.size.width))
+
     def place(self, blocks: dict[str, Block]) -> None:
         """Gives each pane its block."""
         with self.app.batch_update():
@@ -60,29 +80,18 @@ class Overview(_Drawn):
     """The first screen: verdict, ledger, histories."""
 
     names = overview.NAMES
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "app.select_run(1)", "next run", id="down_run", show=False),
-        Binding("up,k", "app.select_run(-1)", "previous run", id="up_run", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = keys.OVERVIEW
 
-    def show(self, sight: Sight, note: str) -> None:
+    def show(self, sight: Sight, note: str, question: Question | None) -> None:
         """Draws the sight."""
-        self.place(overview.compose(sight, self.size.width, self.size.height, note))
+        self.place(overview.compose(sight, self.size.width, self.size.height, note, question))
 
 
 class Page(_Drawn):
     """A page of lines under the header, scrolled by keys or wheel."""
 
-    names = ("identity", "state", "body", "footer")
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace", "app.back", "back", id="back", tooltip="Back to the overview"),
-        Binding("down,j", "scroll_by(1)", "down", id="scroll_down", show=False),
-        Binding("up,k", "scroll_by(-1)", "up", id="scroll_up", show=False),
-        Binding("pagedown,ctrl+d", "scroll_pages(1)", "page down", id="page_down", show=False),
-        Binding("pageup,ctrl+u", "scroll_pages(-1)", "page up", id="page_up", show=False),
-        Binding("home", "scroll_by(-1000000)", "top", id="scroll_top", show=False),
-        Binding("end,G", "scroll_by(1000000)", "end", id="scroll_end", show=False),
-    ]
+    names = ("identity", "rec", "state", "body", *transport.NAMES, "footer")
+    BINDINGS: ClassVar[list[BindingType]] = keys.PAGE
 
     def __init__(self, name: str) -> None:
         if name not in PAGES:
@@ -92,27 +101,35 @@ class Page(_Drawn):
         self._page = import_module(f"gputop.tui.pages.{name}")
         self._top = 0
 
-    def show(self, sight: Sight, note: str) -> None:
+    def show(self, sight: Sight, note: str, question: Question | None) -> None:
         """Draws the part of the page that is in sight."""
         width, height = self.size
         if width <= 0 or height <= 0:
             return
-        state = min(24, width // 3)
         lines: list[Line] = self._page.draw(sight, width)
-        room = max(1, height - 2 - (height >= 8))
+        moved = transport.height_of(sight.view, width, height) and 1
+        room = max(1, height - 2 - (height >= 8) - moved)
         self._top = max(0, min(self._top, len(lines) - room))
         shown = lines[self._top : self._top + room]
         shown += [fit([], width)] * (room - len(shown))
-        where = note or (
-            f"{self._top + 1}-{self._top + min(room, len(lines))} of {len(lines)}" if len(lines) > room else ""
-        )
-        blocks = {"body": Block(0, height - 1 - room if height > 1 else 0, width, room, tuple(shown))}
+        last = height - 1
+        blocks = {"body": Block(0, last - moved - room if height > 1 else 0, width, room, tuple(shown))}
+        blocks |= transport.blocks(sight.view, last - moved, width, moved)
         if height >= 3:
-            blocks["identity"] = Block(0, 0, width - state, 1, (header.identity(sight, width - state),))
-            blocks["state"] = Block(width - state, 0, state, 1, (header.state(sight, state),))
+            blocks |= self._head(sight, width)
         if height >= 2:
-            blocks["footer"] = Block(0, height - 1, width, 1, (footer.line(footer.PAGE, width, where),))
+            where = f"{self._top + 1}-{self._top + min(room, len(lines))} of {len(lines)}" if len(lines) > room else ""
+            line = overview.last_line(sight, footer.page(sight.view), width, note or where)
+            blocks["footer"] = Block(0, last, width, 1, (line if question is None else question.line(width),))
         self.place(blocks)
+
+    def _head(self, sight: Sight, width: int) -> dict[str, Block]:
+        state, rec = min(24, width // 3), recorded.width_of(sight.view, width)
+        left = width - state - rec
+        blocks = {"identity": Block(0, 0, left, 1, (header.identity(sight, left),))}
+        blocks["rec"] = Block(left, 0, rec, 1, (recorded.indicator(sight.view, rec),))
+        blocks["state"] = Block(left + rec, 0, state, 1, (header.state(sight, state),))
+        return blocks
 
     def action_scroll_by(self, lines: int) -> None:
         self._top += lines

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from gputop.recording.state import RecordingState
 from gputop.records import (
     Advice,
     Event,
@@ -23,7 +24,8 @@ from gputop.records import (
     Verdict,
     Worker,
 )
-from gputop.view import GpuView, HostView, RunView, Share, View
+from gputop.tui.options import Controls
+from gputop.view import Cursor, GpuView, HostView, RunView, Segment, Share, View
 
 NOW = 1_790_000_000_000_000_000
 COLUMN = 2_000_000_000
@@ -369,15 +371,102 @@ def later(base: View, seconds: float) -> View:
         host = msgspec.structs.replace(
             host, cpu_history=moving(host.cpu_history), host=msgspec.structs.replace(host.host, cpu_pct=34 + 4 * jitter)
         )
-    return msgspec.structs.replace(base, now_ns=now, last_column=last, runs=runs, gpus=gpus, host=host)
+    cursor = base.cursor
+    if cursor is not None:
+        to_ns = cursor.to_ns if cursor.replay else max(cursor.to_ns, now)
+        cursor = msgspec.structs.replace(cursor, at_ns=now, to_ns=to_ns)
+    return msgspec.structs.replace(base, now_ns=now, last_column=last, runs=runs, gpus=gpus, host=host, cursor=cursor)
+
+
+LONG = 4323 * SECOND
+"""How long the recording of these views is: 1:12:03."""
+
+
+def cursor(at_s: float = 872.0, long_ns: int = LONG, **changes: Any) -> Cursor:
+    """A recording of an hour that was cured on the way, `at_s` seconds in."""
+    start = NOW - int(at_s * SECOND)
+    spans = (
+        (0, 0.02, "warmup"), (0.02, 0.48, "input-workers"), (0.5, 0.53, "checkpoint"), (0.53, 0.6, "warmup"),
+        (0.6, 0.94, "gpu-bound"), (0.94, 1.0, "launch-bound"),
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "from_ns": start,
+        "to_ns": start + long_ns,
+        "at_ns": NOW,
+        "live": False,
+        "playing": True,
+        "speed": 1.0,
+        "replay": True,
+        "causes": tuple(Segment(start + int(a * long_ns), start + int(b * long_ns), cause) for a, b, cause in spans),
+        "marks": tuple(
+            (start + int(share * long_ns), kind)
+            for share, kind in (
+                (0.12, "epoch"),
+                (0.3, "epoch"),
+                (0.5, "checkpoint"),
+                (0.5, "epoch"),
+                (0.72, "recompile"),
+            )
+        ),
+    }
+    return Cursor(**{**fields, **changes})
+
+
+def replay(**changes: Any) -> View:
+    """A recording that plays."""
+    return view(source="run.gputop", cursor=cursor(**changes))
+
+
+def replay_paused() -> View:
+    """A recording that stands still where today's rules say something else than was said then."""
+    said = bound_verdict()
+    said = msgspec.structs.replace(said, confidence=0.61, tentative=True)
+    return view(source="run.gputop", runs=(run_view(said=said),), cursor=cursor(playing=False, speed=4.0))
+
+
+def replay_simulated() -> View:
+    """A recorded demo, sixty times as fast."""
+    return view(source="demo.gputop", simulated=True, cursor=cursor(speed=60.0, skip_idle=True))
+
+
+def replay_gap() -> View:
+    """A moment of a recording at which nothing trained."""
+    return view(source="run.gputop", runs=(), events=(), cursor=cursor(2130.0))
+
+
+def looked_back() -> View:
+    """A live view that was paused and scrubbed back."""
+    return view(cursor=cursor(900.0 - 95, 900 * SECOND, replay=False, playing=False))
+
+
+def live() -> View:
+    """A live view that can be scrubbed back."""
+    return view(cursor=cursor(900.0, 900 * SECOND, replay=False, live=True, at_end=False))
+
+
+def recording(**changes: Any) -> View:
+    """A live view that is being recorded."""
+    fields: dict[str, Any] = {
+        "path": "/home/ada/gputop-20260921-141000.gputop",
+        "since_ns": NOW - 12 * SECOND,
+        "bytes": 1_258_291,
+        "steps": 65,
+    }
+    return msgspec.structs.replace(live(), recording=RecordingState(**{**fields, **changes}))
+
+
+def recording_waits() -> View:
+    """A recording whose disk is full."""
+    return recording(state="waiting", why="the disk is full: 180 MB free, 200 MB are kept free")
 
 
 class Canned:
-    """A picture that always shows the same view."""
+    """A picture that always shows the same view; what was asked of it is in `asked`."""
 
     def __init__(self, shown: View) -> None:
         self.shown = shown
         self.closed = 0
+        self.asked: list[tuple[Any, ...]] = []
 
     def view(self) -> View:
         return self.shown
@@ -387,3 +476,11 @@ class Canned:
 
     def close(self) -> None:
         self.closed += 1
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in CONTROLS:
+            raise AttributeError(name)
+        return lambda *given: self.asked.append((name, *given))
+
+
+CONTROLS = frozenset(name for name in vars(Controls) if not name.startswith("_"))

@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.cells import cell_len
 
+from gputop.tui.draw.transport import badge
 from gputop.tui.lines import Line, Span, fit
+from gputop.view import View
 
-OVERVIEW = (
-    ("?", "help"), ("q", "quit"), ("w", "why"), ("space", "pause"), ("tab", "next run"), ("g", "gpus"),
-    ("p", "processes"), ("r", "runs"), ("y", "copy"), ("s", "snapshot"), ("i", "sources"),
+Keys = tuple[tuple[str, str], ...]
+"""Keys, and what each does in a word."""
+
+_PAGES = (("g", "gpus"), ("p", "processes"), ("r", "runs"), ("y", "copy"), ("s", "snapshot"), ("i", "sources"))
+
+LIVE = (
+    ("?", "help"), ("q", "quit"), ("w", "why"), ("space", "pause"), ("←→", "back in time"), ("tab", "next run"),
+    ("R", "record"), *_PAGES,
 )  # fmt: skip
-PAGE = (("esc", "back"), ("q", "quit"), ("↑↓", "scroll"), ("space", "pause"), ("tab", "next run"), ("?", "help"))
+
+PAST = (
+    ("?", "help"), ("q", "quit"), ("End", "back to now"), ("space", "pause"), ("←→", "scrub"), ("[ ]", "changes"),
+    (", .", "steps"), (":", "go to"), ("w", "why"), ("tab", "next run"), *_PAGES,
+)  # fmt: skip
+
+REPLAY = (
+    ("?", "help"), ("q", "quit"), ("space", "pause"), ("←→", "scrub"), ("[ ]", "changes"), (", .", "steps"),
+    (":", "go to"), ("+ -", "speed"), ("w", "why"), ("S", "skip idle"), ("tab", "next run"), *_PAGES,
+)  # fmt: skip
+
+PAGE = (("esc", "back"), ("q", "quit"), ("↑↓", "scroll"), ("space", "pause"), ("←→", "in time"), ("tab", "next run"),
+        ("?", "help"))  # fmt: skip
 
 
-def line(keys: Sequence[tuple[str, str]], width: int, note: str = "") -> Line:
+def overview(view: View) -> Keys:
+    """The keys of the overview, for the present, its past, or a recording."""
+    return _of_now({"": LIVE, "PAST": PAST, "REPLAY": REPLAY}[badge(view)], view)
+
+
+def page(view: View) -> Keys:
+    """The keys of a page."""
+    return _of_now(PAGE, view)
+
+
+def _of_now(keys: Keys, view: View) -> Keys:
+    """The same keys, with what space does now."""
+    stands = view.cursor is not None and not view.cursor.playing
+    return tuple((key, "play" if key == "space" and stands else does) for key, does in keys)
+
+
+def line(keys: Keys, width: int, note: str = "") -> Line:
     """As many keys as fit whole, the most needed first; a note (what just happened) goes before them."""
     spans = [Span(" ")]
     room = width - 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from gputop.records import clean
 from gputop.tui import figures
+from gputop.tui.draw import transport
 from gputop.tui.draw.sight import Sight, calm_of, chosen, is_simulated, name_of, rank_of
 from gputop.tui.lines import Line, Span, crop, fit, pieces, right
+from gputop.view import Cursor
 
 
 def identity(sight: Sight, width: int) -> Line:
@@ -45,11 +47,11 @@ def pace(sight: Sight, width: int) -> Line:
 
 
 def state(sight: Sight, width: int) -> Line:
-    """Live, paused, ended, and for how long."""
+    """Live, for how long; or paused, how far behind; or a replay, and how fast: the present is never in doubt."""
     view, run = sight.view, chosen(sight.view, sight.run_id)
-    if sight.paused_ns is not None:
-        behind = f"paused, {figures.held(sight.paused_ns)} behind"
-        return right([Span("‖ ", "tone.warn"), Span(crop(behind, width - 3), "tone.warn"), Span(" ")], width)
+    cursor, mode = view.cursor, transport.mode_of(view)
+    if cursor is not None and mode != "live":
+        return _past(cursor, mode, _STATES.get(run.state, ("",))[0] if run is not None else "", width)
     source = clean(view.source or "live", 24)
     if run is None:
         return right([Span("○ ", "dim"), Span(pieces([source, "no run"], width - 3), "dim"), Span(" ")], width)
@@ -58,6 +60,16 @@ def state(sight: Sight, width: int) -> Line:
     until = (run.last_ns or view.now_ns) if run.state in ("ended", "lost") else view.now_ns
     lasted = figures.held(until - began) if began is not None else ""
     return right([Span(f"{mark} ", style), Span(pieces([word or source, lasted], width - 3)), Span(" ")], width)
+
+
+def _past(cursor: Cursor, mode: transport.Mode, state: str, width: int) -> Line:
+    badge = " REPLAY " if cursor.replay else ""
+    room = width - len(badge) - (4 if badge else 3)
+    text = pieces([transport.words(cursor, mode, room), state], room)
+    return right(
+        [Span(badge, "selected"), Span(" " if badge else ""), transport.mark_of(mode), Span(text, "tone.warn"),
+         Span(" ")], width
+    )  # fmt: skip
 
 
 _STATES = {

@@ -8,11 +8,12 @@ import msgspec
 from msgspec import structs
 
 from gputop.records import clean
-from gputop.tui.draw import extras, footer, gpugrid, header, ledger, ribbon, runstrip, verdict
+from gputop.tui.asking import Question
+from gputop.tui.draw import extras, footer, gpugrid, header, ledger, recorded, ribbon, runstrip, transport, verdict
 from gputop.tui.draw.rows import MOST_STRIPS, Row, all_rows
 from gputop.tui.draw.series import axis_labels, graph, on_axis
 from gputop.tui.draw.sight import Sight, calm_of, chosen, own_gpu
-from gputop.tui.lines import Block, Line, Span, fit, pieces
+from gputop.tui.lines import Block, Line, Span, crop, fit, pieces
 
 LABEL = 15
 """Cells of the label and figure of a row."""
@@ -26,8 +27,8 @@ SMALLEST_WIDE = 60
 SMALLEST_HIGH = 12
 
 NAMES = (
-    "identity", "pace", "state", "strip", "verdict", "ledger", "grid", "labels", "figures", "history", "detail",
-    "evidence", "phases", "processes", "footer",
+    "identity", "pace", "rec", "state", "strip", "verdict", "ledger", "grid", "labels", "figures", "history", "detail",
+    "evidence", "phases", "processes", *transport.NAMES, "footer",
 )  # fmt: skip
 """Every block there can be."""
 
@@ -39,32 +40,63 @@ class Placed(msgspec.Struct, frozen=True):
     lines: int
 
 
-def compose(sight: Sight, width: int, height: int, note: str = "") -> dict[str, Block]:
-    """The blocks of the overview by name; they never overlap and never leave the screen."""
+def compose(
+    sight: Sight, width: int, height: int, note: str = "", question: Question | None = None
+) -> dict[str, Block]:
+    """The blocks by name; they never overlap and never leave the screen. A `question` has the last line."""
     if width <= 0 or height <= 0:
         return {}
     if width < SMALLEST_WIDE or height < SMALLEST_HIGH:
-        return _small(sight, width, height)
-    return _full(sight, width, height, note)
+        asked = question is not None and height > 1
+        blocks = _small(sight, width, height - asked)
+    else:
+        blocks = _full(sight, width, height, note)
+    if question is not None:
+        blocks["footer"] = _one(0, height - 1, width, question.line(width))
+        if height == 1:
+            del blocks["verdict"]
+    return blocks
 
 
 def _small(sight: Sight, width: int, height: int) -> dict[str, Block]:
     run = chosen(calm_of(sight), sight.run_id)
-    blocks = {}
+    past = transport.badge(sight.view)
+    blocks: dict[str, Block] = {}
     y = 0
-    if height >= 6:
-        blocks["identity"] = _one(0, 0, width, header.identity(sight, width))
+    headed = height >= 6 or (height >= 4 and bool(past))
+    if headed:
+        blocks |= _small_head(sight, width)
         y = 1
-    ledger_rows = 2 if height - y >= 5 else 1 if height - y >= 3 else 0
+    moved = transport.height_of(sight.view, width, height) and 1
+    blocks |= transport.blocks(sight.view, height - 1, width, moved)
+    bottom = height - moved
+    ledger_rows = 2 if bottom - y >= 5 else 1 if bottom - y >= 3 else 0
     if run is None:
         ledger_rows = 0
-    high = min(height - y - ledger_rows, 6)
-    blocks["verdict"] = Block(0, y, width, high, tuple(verdict.block(sight, width, high)))
+    high = min(bottom - y - ledger_rows, 6)
+    tag = "" if headed or width < 16 else past
+    blocks["verdict"] = Block(0, y, width, high, tuple(verdict.block(sight, width, high, tag)))
     y += high
     if ledger_rows:
         label = LABEL if width >= 40 else 1
         rows = ledger.lines(run, width, label, ledger_rows)
         blocks["ledger"] = Block(0, y, width, ledger_rows, tuple(rows))
+    return blocks
+
+
+def _small_head(sight: Sight, width: int) -> dict[str, Block]:
+    """The identity alone, as much as fits; beside it that the picture is of the past, or is recorded."""
+    if transport.badge(sight.view):
+        state = 18 if width >= 30 else width
+        line = header.state(sight, state)
+    else:
+        state = recorded.NARROW if sight.view.recording is not None and width >= 2 * recorded.NARROW else 0
+        line = recorded.indicator(sight.view, state)
+    blocks = {}
+    if state < width:
+        blocks["identity"] = _one(0, 0, width - state, header.identity(sight, width - state))
+    if state:
+        blocks["state"] = _one(width - state, 0, state, line)
     return blocks
 
 
@@ -75,7 +107,8 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
     if len(view.runs) > 1:
         blocks["strip"] = _one(0, y, width, runstrip.strip(sight, width))
         y += 1
-    airy = height >= 22
+    moved = transport.height_of(sight.view, width, height)
+    airy = height - moved >= 22
     y += airy
     high = 3 if height < 16 else 4 if width >= 100 or height < 30 else 5
     spoken = verdict.block(sight, width, high)
@@ -84,7 +117,8 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
     if run is not None:
         blocks["ledger"] = Block(0, y, width, 2, tuple(ledger.lines(run, width, LABEL, 2)))
         y += 2 + airy
-    bottom = height - 1
+    bottom = height - 1 - moved
+    blocks |= transport.blocks(sight.view, bottom, width, moved)
     if len(view.gpus) > MOST_STRIPS:
         y = _grid(blocks, sight, width, y, bottom) + airy
     below = _extras(sight, width)
@@ -92,7 +126,7 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
     y = _rows(blocks, sight, width, y, bottom, wanted)
     y = _below(blocks, below, y + 1, bottom)
     _processes(blocks, sight, width, y + 1, bottom)
-    blocks["footer"] = _one(0, height - 1, width, footer.line(footer.OVERVIEW, width, note or warning(sight, width)))
+    blocks["footer"] = _one(0, height - 1, width, last_line(sight, footer.overview(sight.view), width, note))
     return blocks
 
 
@@ -100,16 +134,27 @@ def _one(x: int, y: int, width: int, line: Line) -> Block:
     return Block(x, y, width, 1, (line,))
 
 
+def last_line(sight: Sight, keys: footer.Keys, width: int, note: str) -> Line:
+    """The keys; before them what just happened, else what ails the recording, else the first warning."""
+    trouble = recorded.trouble(sight.view.recording)
+    return footer.line(keys, width, note or crop(trouble, max(10, width * 3 // 4)) or warning(sight, width))
+
+
 def _head(sight: Sight, width: int) -> dict[str, Block]:
     state = 24 if width >= 100 else 18
-    pace = 0 if chosen(sight.view, sight.run_id) is None else 46 if width >= 116 else 20 if width >= 72 else 0
-    left = width - state - pace
+    rec = recorded.width_of(sight.view, width)
+    pace = 46 if width >= 116 + rec else 36 if width >= 116 else 20 if width >= 72 else 0
+    if chosen(sight.view, sight.run_id) is None:
+        pace = 0
+    left = width - state - pace - rec
     blocks = {
         "identity": _one(0, 0, left, fit(list(header.identity(sight, left - 2)), left)),
         "state": _one(width - state, 0, state, header.state(sight, state)),
     }
     if pace:
         blocks["pace"] = _one(left, 0, pace, header.pace(sight, pace))
+    if rec:
+        blocks["rec"] = _one(left + pace, 0, rec, recorded.indicator(sight.view, rec))
     return blocks
 
 
@@ -132,6 +177,11 @@ def columns(width: int) -> tuple[int, int]:
     detail = 30 if width < 100 else 48 if width < 160 else 58
     detail = detail if width >= 72 else 0
     return width - LABEL - detail - 1, detail
+
+
+def columns_in_sight(width: int) -> int:
+    """Columns of history that a screen of that width shows."""
+    return columns(width)[0] if width >= SMALLEST_WIDE else max(1, width)
 
 
 def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int, below: int) -> int:

@@ -58,11 +58,12 @@ STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 
 
 def axis_labels(view: View, cells: int) -> str:
-    """The axis under the histories: "now" at the right, round ages before it; fixed in place while time goes on."""
+    """The axis under the histories: "now" (of the past: "here") at the right, round ages before it; fixed in place."""
     out = [" "] * cells
     if cells < 8 or view.column_ns <= 0:
         return "".join(out)
-    _place(out, "now", cells - 3)
+    end = "now" if view.cursor is None or (view.cursor.live and not view.cursor.replay) else "here"
+    _place(out, end, cells - len(end))
     seconds_a_cell = view.column_ns / 1e9
     step = next((s for s in (10, 30, 60, 120, 300, 600, 1800, 3600, 14400) if s / seconds_a_cell >= 10), 0)
     step = step or math.ceil(10 * seconds_a_cell)

@@ -12,15 +12,12 @@ from gputop.view import GpuView, RunView, View
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """Three views of the same machine, since what changes costs bytes and calm: `view` for the fast figures, `slow` for
     what moves only when a history column does, `calm` for wording and shares (every few seconds; None: as `slow`).
-
-    `paused_ns` is how far the picture lies behind when it is paused, None when it is live.
     """
 
     view: View
     slow: View
     calm: View | None = None
     run_id: str | None = None
-    paused_ns: int | None = None
     no_cmdline: bool = False
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from gputop.records import Verdict, clean
 from gputop.tui import figures
 from gputop.tui.draw.sight import Sight, calm_of, chosen
+from gputop.tui.draw.transport import badge
 from gputop.tui.glyphs import tone_of
-from gputop.tui.lines import Line, Span, crop, fit, pieces, sides, wrap
+from gputop.tui.lines import SEPARATOR, Line, Span, crop, fit, pieces, sides, wrap
 from gputop.view import RunView, View
 
 HOW_TO_START = ("gputop run -- python train.py", "import gputop; gputop.watch()")
 
 
-def block(sight: Sight, width: int, height: int) -> list[Line]:
-    """The verdict on the chosen run, or what is awaited, in exactly `height` lines."""
+def block(sight: Sight, width: int, height: int, tag: str = "") -> list[Line]:
+    """The verdict on the chosen run, or what is awaited, in exactly `height` lines.
+
+    `tag` stands before it where a screen has no line above that says what kind of picture this is.
+    """
     run = chosen(calm_of(sight), sight.run_id)
-    lines = waiting(calm_of(sight), width, height) if run is None else spoken(run, sight.view.now_ns, width, height)
+    inner = width - cell_len(tag) - 3 if tag else width
+    lines = waiting(calm_of(sight), inner, height) if run is None else spoken(run, sight.view.now_ns, inner, height)
+    if tag and lines:
+        lines = [fit([Span(f" {tag} ", "selected"), *lines[0]], width), *[fit(line, width) for line in lines[1:]]]
     return [*lines, *[fit([], width)] * (height - len(lines))][: max(0, height)]
 
 
@@ -51,10 +60,11 @@ def _outlook(run: RunView, verdict: Verdict, now_ns: int, tone: str, width: int)
     keys = [Span("w", "key"), Span(" why  ", "dim"), Span("y", "key"), Span(" copy ", "dim")]
     parts = outlook(run, verdict, now_ns)
     text = pieces(parts, width - 22 if width >= 60 else width - 4)
-    gain = parts[0] if gains(verdict) and text.startswith(parts[0]) else ""
-    return sides(
-        [Span(" ▌ ", tone), Span(gain, "bold"), Span(text[len(gain) :], "dim")], keys if width >= 60 else [], width
-    )
+    spans = [Span(" ▌ ", tone)]
+    for index, part in enumerate(text.split(SEPARATOR) if text else ()):
+        style = "warn" if part.startswith(SAID) else "bold" if gains(verdict) and part == parts[0] else "dim"
+        spans += [Span(SEPARATOR if index else "", "dim"), Span(part, style)]
+    return sides(spans, keys if width >= 60 else [], width)
 
 
 def gains(verdict: Verdict) -> bool:
@@ -67,6 +77,8 @@ def outlook(run: RunView, verdict: Verdict, now_ns: int) -> list[str]:
     parts = []
     if verdict.speedup_limit is not None and gains(verdict):
         parts.append(f"up to {verdict.speedup_limit:.{1 if verdict.speedup_limit >= 1.2 else 2}f}x faster")
+    if run.said is not None:
+        parts.append(f"{SAID}{clean(run.said.cause, 40)}")
     if verdict.confidence > 0:
         parts.append(f"confidence {verdict.confidence * 100:.0f} %")
     if verdict.tentative:
@@ -80,6 +92,9 @@ def outlook(run: RunView, verdict: Verdict, now_ns: int) -> list[str]:
     return parts
 
 
+SAID = "said then: "
+"""What leads the verdict that a recording holds, where today's rules come to another."""
+
 JUST_NOW_NS = 5_000_000_000
 """A verdict younger than this has not held yet."""
 
@@ -87,7 +102,10 @@ _OVER = ("ended", "lost")
 
 
 def waiting(view: View, width: int, height: int) -> list[Line]:
-    """With no run: what is awaited and the two ways to start one."""
+    """With no run: what is awaited and the two ways to start one; of the past, only that nothing trained."""
+    if badge(view):
+        text = clean(view.waiting or "nothing trained at this moment: ] goes to the next change", 300)
+        return [_bar("tone.quiet", [Span(row, "bold")], width) for row in wrap(text, width - 3, height)][:height]
     text = clean(view.waiting or "waiting for a training process", 300)
     awaited, _, rest = text.partition(": ")
     text = awaited if "gputop run" in rest else text  # the two ways follow, each in a line that can be copied

@@ -9,7 +9,6 @@ from gputop.tui.lines import Line, Span, fit
 
 KEYS = (
     ("q  Ctrl+C", "quit; the training goes on untouched"),
-    ("space", "pause the picture; data is still collected"),
     ("w", "why: evidence for and against the verdict, advice with code"),
     ("g", "every GPU: load, memory, power, clocks, what runs on it"),
     ("p", "processes: the trainer and its loader workers"),
@@ -18,8 +17,20 @@ KEYS = (
     ("tab  shift+tab", "next and previous run; on the overview also ↑ ↓ and k j"),
     ("y", "copy the verdict: to the clipboard (OSC 52) and to a file"),
     ("s", "save the screen as SVG"),
+    ("R", "record what is watched into a file here; R again ends it"),
     ("Ctrl+Z", "suspend; fg brings it back"),
     ("?  h  F1", "this page; the same key or Esc leaves it"),
+)
+
+IN_TIME = (
+    ("space", "pause, play; data is still collected, and ← goes back in what was"),
+    ("←  →", "one column of history back, on; PgUp PgDn on the overview: a whole width"),
+    ("[  ]", "previous, next change of the verdict, or mark"),
+    (",  .", "pause, and one training step back, on"),
+    ("0 Home  $ End", "the start; the end of a recording, or now (pages scroll with Home, End)"),
+    (":  t", "go to: 01:23:45 · +30s · -5m · 50% · step 1200 · 14:05 (time of the day)"),
+    ("+ =  -", "replay faster, slower: x0.25 to x120"),
+    ("S", "replay: skip stretches in which nothing trains"),
 )
 
 BUCKET_TEXTS = {
@@ -41,6 +52,8 @@ def draw(sight: Sight, width: int) -> list[Line]:
     """All lines of the page."""
     lines = [_heading("keys", width)]
     lines += [_pair(key, text, "key", width) for key, text in KEYS]
+    lines += [fit([], width), _heading("in time: a recording, or the past of what is live", width)]
+    lines += [_pair(key, text, "key", width) for key, text in IN_TIME]
     lines += [fit([], width), _heading("a step's time, bucket by bucket", width)]
     for name in BUCKETS:
         lines.append(fit([Span("   "), *mark(name), Span(f" {name:<14}"), Span(BUCKET_TEXTS[name])], width))
@@ -61,7 +74,9 @@ def draw(sight: Sight, width: int) -> list[Line]:
         _pair("12 s old", "stale: the last sample is older than four seconds", "stale", width),
     ]
     lines += [fit([], width), _heading("mouse", width)]
-    lines.append(_pair("wheel", "scrolls pages; Shift-drag selects text as usual", "", width))
+    lines.append(
+        _pair("wheel", "scrolls pages; a click on the map goes there; Shift-drag selects text as usual", "", width)
+    )
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.records import clean
 from gputop.tui import figures
+from gputop.tui.draw import recorded, transport
 from gputop.tui.draw.rows import STALE_NS, why_no_gpu
 from gputop.tui.draw.sight import Sight, chosen
 from gputop.tui.lines import Line, Span, fit, wrap
@@ -32,6 +33,13 @@ def draw(sight: Sight, width: int) -> list[Line]:
         f"{clean(view.source or 'live', 80)}, one history column every {view.column_ns / 1e9:g} s",
         width,
     )
+    if view.cursor is not None:
+        lines += _pair("its time", transport.summary(view.cursor), width)
+    if view.recording is not None:
+        style = "" if view.recording.state == "recording" else "bad"
+        lines += _pair("recorded into", recorded.summary(view.recording, view.now_ns), width, style)
+        for sentence in view.recording.said:
+            lines += _pair("", clean(sentence, 300), width)
     lines += _gpus(view, width) + _host(view, width)
     for sampler in view.samplers:
         words = [sampler.state, f"in {sampler.call}" if sampler.call else "", sampler.why or ""]

@@ -23,6 +23,7 @@ def draw(sight: Sight, width: int) -> list[Line]:
     lines += _evidence("speaks for it", [e for e in run.verdict.evidence if e.supports], width)
     lines += _evidence("speaks against it", [e for e in run.verdict.evidence if not e.supports], width)
     lines += _advice(run.verdict.advice, width)
+    lines += _said(run, width)
     lines += _runner_up(run, width)
     if run.verdict.notices:
         lines += _title("worth knowing", width)
@@ -77,6 +78,20 @@ def _code(text: str, cells: int) -> list[str]:
     text = clean(text, 1000)
     cells = max(8, cells)
     return [text[i : i + cells] for i in range(0, len(text), cells)] or [""]
+
+
+def _said(run: RunView, width: int) -> list[Line]:
+    """The verdict that the recording holds, where it is another one."""
+    said = run.said
+    if said is None:
+        return []
+    sure = f", confidence {said.confidence * 100:.0f} %" if said.confidence > 0 else ""
+    lines = _title("what was said at the time", width)
+    lines += _text(f"{clean(said.cause, 40)}{sure}{', tentative' if said.tentative else ''}", width, "warn")
+    lines += _text(clean(said.headline, 500), width, "")
+    if said.advice:
+        lines += _text(f"→ {clean(said.advice[0].do, 400)}", width, "")
+    return lines + _text("The verdict above is what this version's rules make of the same steps.", width, "dim")
 
 
 def _runner_up(run: RunView, width: int) -> list[Line]:

@@ -1,0 +1,47 @@
+"""A line that is typed into: one question in the last line of the screen."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+
+from gputop.tui.lines import Line, Span, crop, fit
+
+MOST = 40
+"""Characters that an answer may have."""
+
+
+class Question:
+    """What is asked, what was typed so far, and what was wrong with the last answer."""
+
+    def __init__(self, asks: str, hint: str) -> None:
+        self.asks, self.hint = asks, hint
+        self.text = ""
+        self.complaint = ""
+
+    def take(self, key: str, character: str | None) -> str | None:
+        """One key. Gives "done" or "left" when it ends the question."""
+        if key == "enter":
+            return "done" if self.text.strip() else "left"
+        if key == "escape" or (key in ("backspace", "ctrl+h") and not self.text):
+            return "left"
+        self.complaint = ""
+        if key in ("backspace", "ctrl+h"):
+            self.text = self.text[:-1]
+        elif key in ("ctrl+u", "ctrl+w"):
+            self.text = ""
+        elif character is not None:
+            self.type(character)
+        return None
+
+    def type(self, text: str) -> None:
+        """Adds what can be shown of a text, typed or pasted."""
+        self.text = (self.text + "".join(char for char in text if char.isprintable()))[:MOST]
+
+    def line(self, width: int) -> Line:
+        """The question, the answer with its cursor, and beside it the hint or the complaint."""
+        room = width - 3 - cell_len(self.asks)
+        shown = self.text if cell_len(self.text) < room else self.text[-max(1, room - 2) :]
+        after = max(0, room - cell_len(shown) - 4)
+        tail = Span(crop(self.complaint, after), "warn") if self.complaint else Span(crop(self.hint, after), "dim")
+        asked = [Span(f" {self.asks} ", "key"), Span(shown, "bold"), Span(" ", "selected"), Span("  "), tail]
+        return fit(asked, width)

@@ -1,0 +1,65 @@
+"""Every key of the app: what it does, in a word for the footer and in a sentence for help."""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+GENERAL: list[BindingType] = [
+    Binding("q,ctrl+c,ctrl+q", "leave", "quit", id="quit", tooltip="The training goes on", priority=True),
+    Binding("question_mark,h,f1", "page('help')", "help", id="help", tooltip="Every key and glyph"),
+    Binding("w", "page('why')", "why", id="why", tooltip="Evidence for and against, advice with code"),
+    Binding("g", "page('gpus')", "gpus", id="gpus", tooltip="Every GPU and what runs on it"),
+    Binding("p", "page('processes')", "processes", id="processes", tooltip="The trainer and its workers"),
+    Binding("r", "page('runs')", "runs", id="runs", tooltip="Every training run found"),
+    Binding("i", "page('info')", "sources", id="info", tooltip="Where figures come from and how old they are"),
+    Binding("tab", "select_run(1)", "next run", id="next_run", tooltip="Show the next run", priority=True),
+    Binding("shift+tab", "select_run(-1)", "previous run", id="previous_run", tooltip="Show the run before",
+            priority=True),
+    Binding("y", "copy", "copy", id="copy", tooltip="Copy the verdict (OSC 52, and to a file)"),
+    Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
+    Binding("R", "record", "record", id="record", tooltip="Record what is watched into a file; again: end it"),
+    Binding("ctrl+z", "suspend_process", "suspend", id="suspend", tooltip="Back to the shell; fg returns"),
+]  # fmt: skip
+"""What works on every screen."""
+
+IN_TIME: list[BindingType] = [
+    Binding("space", "travel('toggle')", "pause", id="pause", tooltip="Pause or play; data is still collected"),
+    Binding("left", "travel('back')", "back", id="back_in_time", tooltip="One column of history back"),
+    Binding("right", "travel('on')", "on", id="on_in_time", tooltip="One column of history on"),
+    Binding("left_square_bracket", "travel('last_change')", "last change", id="last_change",
+            tooltip="The previous change of the verdict, or mark"),
+    Binding("right_square_bracket", "travel('next_change')", "next change", id="next_change",
+            tooltip="The next change of the verdict, or mark"),
+    Binding("comma", "travel('step_back')", "step back", id="step_back", tooltip="Pause, one training step back"),
+    Binding("full_stop", "travel('step_on')", "step on", id="step_on", tooltip="Pause, one training step on"),
+    Binding("plus,equals_sign", "travel('faster')", "faster", id="faster", tooltip="Replay faster, up to x120"),
+    Binding("minus", "travel('slower')", "slower", id="slower", tooltip="Replay slower, down to x0.25"),
+    Binding("0", "travel('to_start')", "to start", id="to_start", tooltip="The beginning of what there is"),
+    Binding("dollar_sign", "travel('to_end')", "to end", id="to_end", tooltip="The end of a recording, or now"),
+    Binding("colon,t", "go_to", "go to", id="go_to", tooltip="Type a time, a percentage or a step to go to"),
+    Binding("S", "travel('skip_idle')", "skip idle", id="skip_idle", tooltip="Leave out stretches without training"),
+]  # fmt: skip
+"""What moves the picture along its time axis, on every screen."""
+
+OVERVIEW: list[BindingType] = [
+    Binding("down,j", "app.select_run(1)", "next run", id="down_run", show=False),
+    Binding("up,k", "app.select_run(-1)", "previous run", id="up_run", show=False),
+    Binding("home", "app.travel('to_start')", "to start", id="home_in_time", show=False),
+    Binding("end,G", "app.travel('to_end')", "to end", id="end_in_time", show=False),
+    Binding("pageup", "app.travel('page_back')", "page back", id="page_back", show=False,
+            tooltip="As far back as the histories reach"),
+    Binding("pagedown", "app.travel('page_on')", "page on", id="page_on", show=False,
+            tooltip="As far on as the histories reach"),
+]  # fmt: skip
+"""What only the overview has; pages scroll with these keys."""
+
+PAGE: list[BindingType] = [
+    Binding("escape,backspace", "app.back", "back", id="back", tooltip="Back to the overview"),
+    Binding("down,j", "scroll_by(1)", "down", id="scroll_down", show=False),
+    Binding("up,k", "scroll_by(-1)", "up", id="scroll_up", show=False),
+    Binding("pagedown,ctrl+d", "scroll_pages(1)", "page down", id="page_down", show=False),
+    Binding("pageup,ctrl+u", "scroll_pages(-1)", "page up", id="page_up", show=False),
+    Binding("home", "scroll_by(-1000000)", "top", id="scroll_top", show=False),
+    Binding("end,G", "scroll_by(1000000)", "end", id="scroll_end", show=False),
+]
+"""What only a page has."""
