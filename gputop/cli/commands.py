@@ -14,6 +14,7 @@ from gputop.cli.options import screen_options
 COMMANDS = {
     "demo": "watch a simulated training with a planted bottleneck",
     "run": "run a training command with the publisher in it",
+    "record": "record what happens, without a screen: for jobs and services",
     "once": "look, judge, answer and leave: for scripts and CI",
     "report": "what held a recorded run back, in words or JSON",
     "doctor": "what works here and what doesn't, each with its mend",

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
+from typing import NoReturn
 
 import click
 
-from gputop.cli.errors import Failure
-
 
 @click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Record it into FILE as it runs.")
 @click.option("--no-hooks", multiple=True, metavar="NAME", help="Leave out an automatic hook, e.g. syncs; repeatable.")
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
-def command(no_hooks: tuple[str, ...], cmd: tuple[str, ...]) -> int:
+def command(record: Path | None, no_hooks: tuple[str, ...], cmd: tuple[str, ...]) -> NoReturn:
     """Run a training command with the publisher in it; nothing in your code changes.
 
     \b
     gputop run -- python train.py --epochs 3
     gputop run -- torchrun --nproc-per-node 2 train.py
+    gputop run --record run.gputop -- python train.py
 
-    The command replaces this process: its pid, terminal, output, signals and exit status are its own.
+    The command replaces this process: its pid, terminal, output, signals and exit status are its own. A recorder runs
+    apart from it and ends after it; when it can't record it says so, and the command runs all the same.
     """
     words = list(cmd[1:] if cmd and cmd[0] == "--" else cmd)
     if not words:
@@ -30,5 +34,27 @@ def command(no_hooks: tuple[str, ...], cmd: tuple[str, ...]) -> int:
         if name not in arm.HOOKS:
             raise click.UsageError(f"--no-hooks {name!r}: no such hook; they are {', '.join(arm.HOOKS)}")
     env = launch.prepare_env(dict(os.environ), list(no_hooks))
-    launch.exec_command(words, env)
-    raise Failure("the command could not be started", 126)
+    if record is None:
+        launch.exec_command(words, env)
+    _exec_recorded(record, words, env)
+
+
+def _exec_recorded(file: Path, words: list[str], env: dict[str, str]) -> NoReturn:
+    """Become the command, with a recorder beside it."""
+    from gputop.cli import detached
+    from gputop.publisher import launch
+    from gputop.records import clean
+
+    try:
+        recorder = detached.start(file)
+        trouble = recorder.trouble
+    except OSError as error:
+        recorder, trouble = None, f"the recorder can't be started: {(error.strerror or str(error)).lower()}"
+    if trouble is not None:
+        print(f"gputop: not recorded: {clean(trouble, 500)}", file=sys.stderr, flush=True)
+    try:
+        launch.exec_command(words, {**env, detached.COMMAND: detached.token()})
+    except SystemExit:
+        if recorder is not None:
+            recorder.abandon()
+        raise

@@ -1,0 +1,68 @@
+"""What a headless recorder says, a line at a time with date and time, for a terminal or a log."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from gputop.recording.destination import size
+from gputop.recording.state import RecordingState
+from gputop.report.plain import PlainStream
+from gputop.view import View
+
+
+class Journal:
+    """Says each thing once. A log that can't be written (a full disk, a reader gone) never ends the recording."""
+
+    def __init__(self) -> None:
+        self._plain = PlainStream()
+        self._said: set[str] = set()
+        self._runs: set[str] = set()
+        self._mute = False
+
+    def began(self, path: Path, fresh: bool, until: str) -> None:
+        """The first line."""
+        self._say(f"{_now()} {'recording to' if fresh else 'going on with the recording'} {path}, {until}")
+
+    def saw(self, view: View, state: RecordingState) -> None:
+        """What is new: GPUs, runs, verdicts, and how the recording fares."""
+        self._runs.update(run.run.run_id for run in view.runs)
+        day = time.strftime("%Y-%m-%d", time.localtime(view.now_ns / 1e9))
+        for line in self._plain.lines(view):
+            self._say(f"{day} {line}")
+        for line in state.said:
+            if line not in self._said:
+                self._said.add(line)
+                self._say(line)
+
+    def ended(self, state: RecordingState, seconds: float) -> None:
+        """The last line: what there is, and how to look at it."""
+        lost = f", {state.dropped:,} records lost" if state.dropped else ""
+        runs = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
+        steps = "1 step" if state.steps == 1 else f"{state.steps:,} steps"
+        self._say(
+            f"{_now()} recorded {steps} of {runs} in {span(seconds)}{lost}, {size(state.bytes)}; "
+            f"see what held them back:  gputop report {state.path}"
+        )
+
+    def _say(self, line: str) -> None:
+        if self._mute:
+            return
+        try:
+            print(line, flush=True)
+        except BrokenPipeError:
+            self._mute = True
+        except OSError:
+            return
+
+
+def span(seconds: float) -> str:
+    """A span of time in words: "48 s", "12 min", "3 h 05 min"."""
+    minutes = round(seconds / 60)
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S")
