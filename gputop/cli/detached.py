@@ -18,7 +18,7 @@ READY_S = 3.0
 
 _BOOT = (
     "import sys; sys.path[:] = [p for p in sys.path if p]; sys.path.append({root!r}); "
-    "from gputop.cli import main; main()"
+    "from gputop.cli.record import for_command; sys.exit(for_command(*sys.argv[2:]))"
 )
 """Not `-m`, which puts the working folder first: a json.py lying there must not be what is imported."""
 
@@ -47,7 +47,7 @@ def start(file: Path, environ: Mapping[str, str] = os.environ) -> Detached:
     heard, orders = os.pipe()
     root = str(Path(__file__).resolve().parents[2])
     line = [sys.executable, "-c", _BOOT.format(root=root), "record", os.fspath(file.absolute())]
-    line += ["--for", token(), "--ready-fd", str(said), "--orders-fd", str(heard)]
+    line += [token(), str(said), str(heard)]
     env = {name: value for name, value in environ.items() if name not in ("PYTHONINSPECT", COMMAND)}
     middle = os.fork()
     if middle == 0:

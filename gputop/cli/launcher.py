@@ -10,7 +10,7 @@ import select
 class Launcher:
     """Who started this recorder: nobody, or a `gputop run --record` that waits for a word and may call it off."""
 
-    def __init__(self, ready_fd: int | None, orders_fd: int | None) -> None:
+    def __init__(self, ready_fd: int | None = None, orders_fd: int | None = None) -> None:
         self.abandoned = False
         self._ready = ready_fd
         self._orders = orders_fd
