@@ -40,6 +40,10 @@ class RunPast(msgspec.Struct, frozen=True, kw_only=True):
     tiers: tuple[Tier, ...] = ()
     changes: tuple[tuple[int, str], ...] = ()
     said: Verdict | None = None
+    last_ns: int | None = None
+    """When the last step before the first exact record ended; None where none is known."""
+    ended: str | None = None
+    """How the run ended ("ended", "lost") where that was said before the first exact record."""
 
 
 class GpuPast(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +72,8 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     from_ns: int
     column_ns: int
     records: tuple[AnyRecord, ...]
+    seq: int = 0
+    """Number of the last record that counts as past: whatever came after it comes next."""
     runs: dict[str, RunPast] = {}
     gpus: dict[str, GpuPast] = {}
     hosts: dict[str, HostPast] = {}
