@@ -1,0 +1,276 @@
+"""A moment of a recording, gathered from its tables: exact records for the window, sums for all that came before."""
+
+from __future__ import annotations
+
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gputop.recording.past import Cell, GpuPast, HostPast, Past, RunPast, Tier
+from gputop.recording.schema import PHASES, SUMS
+from gputop.recording.tiering import MINUTE, totals_of
+from gputop.records import (
+    Alive,
+    AnyRecord,
+    Event,
+    Gpu,
+    Host,
+    Loader,
+    Model,
+    Profile,
+    Record,
+    Run,
+    Sampler,
+    Step,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from gputop.recording.reader import Recording
+
+S = 1_000_000_000
+
+LATE_NS = 180 * S
+"""A chunk may tell of what happened this long before it was written: the backlog of a run found late is two minutes."""
+
+FURTHER_NS = 120 * S
+MIN_STEPS = 20
+"""A run with fewer than MIN_STEPS exact steps gets those further back, to FURTHER_NS."""
+
+
+def at(recording: Recording, db: sqlite3.Connection, t_ns: int, *, column_ns: int, columns: int, exact_ns: int) -> Past:
+    """Everything that a viewer at `t_ns` needs to draw and to judge. Raises sqlite3.Error."""
+    begin = db.execute("SELECT min(from_ns) FROM chunk").fetchone()[0]
+    if begin is None:
+        return Past(t_ns=t_ns, from_ns=t_ns, column_ns=column_ns, records=())
+    first, last = _chunks(db, t_ns - exact_ns, t_ns)
+    first_seq, last_seq = _numbers(db, first, last)
+    exact: list[tuple[int, AnyRecord]] = [
+        (seq, record)
+        for seq, record in recording.numbered(after_seq=first_seq - 1, upto_seq=last_seq)
+        if end_of(record) <= t_ns and not isinstance(record, Verdict)
+    ]
+    from_chunk = dict.fromkeys(_runs(db), first)
+    exact = _further(recording, db, exact, from_chunk, t_ns, first)
+    past = Past(
+        t_ns=t_ns,
+        from_ns=begin,
+        column_ns=column_ns,
+        records=(*_described(recording, db, first_seq, t_ns), *(record for _, record in exact)),
+    )
+    history_ns = max(begin, t_ns - columns * column_ns)
+    reach = (_first_number(db, history_ns), first_seq)
+    return msgspec.structs.replace(
+        past,
+        runs=_run_pasts(recording, db, from_chunk, history_ns, past),
+        gpus=_gpu_pasts(db, reach, column_ns),
+        hosts=_host_pasts(db, reach, column_ns),
+    )
+
+
+def _first_number(db: sqlite3.Connection, from_ns: int) -> int:
+    """The number of the first record of the chunks from a time on."""
+    number: int | None = db.execute("SELECT min(first_seq) FROM chunk WHERE to_ns >= ?", (from_ns,)).fetchone()[0]
+    return number or 0
+
+
+def end_of(record: Record) -> int:
+    """When a record could have been known: a step when it was over."""
+    return record.t + record.dur_ns if isinstance(record, Step) else record.t
+
+
+def _chunks(db: sqlite3.Connection, from_ns: int, to_ns: int) -> tuple[int, int]:
+    """The first and last chunk with records of a stretch of time; (1, 0) when there is none."""
+    row = db.execute(
+        "SELECT min(id), max(id) FROM chunk WHERE to_ns >= ? AND to_ns <= ? AND from_ns <= ?",
+        (from_ns, to_ns + LATE_NS, to_ns),
+    ).fetchone()
+    if row[0] is None:
+        before = db.execute("SELECT max(id) FROM chunk WHERE to_ns < ?", (from_ns,)).fetchone()[0] or 0
+        return before + 1, before
+    return row[0], row[1]
+
+
+def _numbers(db: sqlite3.Connection, first: int, last: int) -> tuple[int, int]:
+    low = db.execute("SELECT first_seq FROM chunk WHERE id = ?", (first,)).fetchone()
+    high = db.execute("SELECT last_seq FROM chunk WHERE id = ?", (last,)).fetchone()
+    end = high[0] if high is not None else 0
+    return (low[0], end) if low is not None else (end + 1, end)
+
+
+def _runs(db: sqlite3.Connection) -> list[int]:
+    return [run for (run,) in db.execute("SELECT run FROM run_key").fetchall()]
+
+
+def _further(
+    recording: Recording,
+    db: sqlite3.Connection,
+    exact: list[tuple[int, AnyRecord]],
+    from_chunk: dict[int, int],
+    t_ns: int,
+    first: int,
+) -> list[tuple[int, AnyRecord]]:
+    """Steps further back of runs that have too few in the exact stretch; `from_chunk` moves back for them."""
+    keys = {recording.run_id(run): run for run in from_chunk}
+    counts = dict.fromkeys(keys, 0)
+    for _, record in exact:
+        if isinstance(record, Step) and record.run_id in counts:
+            counts[record.run_id] += 1
+    few = [run_id for run_id, count in counts.items() if count < MIN_STEPS]
+    if not few or first <= 1:
+        return exact
+    earlier: list[tuple[int, AnyRecord]] = []
+    for run_id in few:
+        rows = db.execute(
+            "SELECT chunk FROM second WHERE run = ? AND chunk < ? AND t >= ? ORDER BY chunk DESC, id DESC LIMIT ?",
+            (keys[run_id], first, t_ns - FURTHER_NS, FURTHER_NS // S),
+        ).fetchall()
+        chunks: list[int] = []
+        have = counts[run_id]
+        for (chunk,) in rows:
+            if have >= MIN_STEPS:
+                break
+            if chunk not in chunks:
+                chunks.append(chunk)
+                have += _steps_in(db, keys[run_id], chunk)
+        if not chunks:
+            continue
+        from_chunk[keys[run_id]] = min(chunks)
+        low, high = _numbers(db, min(chunks), first - 1)
+        earlier += [
+            pair
+            for pair in recording.numbered(after_seq=low - 1, upto_seq=high, types=(Step,))
+            if isinstance(pair[1], Step) and pair[1].run_id == run_id and end_of(pair[1]) <= t_ns
+        ]
+    return sorted([*earlier, *exact], key=lambda pair: pair[0]) if earlier else exact
+
+
+def _steps_in(db: sqlite3.Connection, run: int, chunk: int) -> int:
+    row = db.execute("SELECT sum(steps) FROM second WHERE run = ? AND chunk = ?", (run, chunk)).fetchone()
+    return row[0] or 0
+
+
+def _described(recording: Recording, db: sqlite3.Connection, first_seq: int, t_ns: int) -> list[AnyRecord]:
+    """The latest word before the exact stretch on everything known: runs, loaders, models, signs of life, samplers."""
+    near = db.execute("SELECT min(first_seq) FROM chunk WHERE to_ns >= ?", (t_ns - FURTHER_NS,)).fetchone()[0]
+    newest = "seq IN (SELECT max(seq) FROM {} WHERE seq < ? AND seq >= ? GROUP BY {})"
+    asked: tuple[tuple[type[Record], str, int], ...] = (
+        (Run, "seq < ? AND seq >= ?", 0),
+        (Loader, newest.format("loader", "run, loader_id"), 0),
+        (Model, newest.format("model", "run"), 0),
+        (Profile, newest.format("profile", "run"), 0),
+        (Sampler, newest.format("sampler", "host, backend"), 0),
+        (Alive, newest.format("alive", "run"), near or 0),
+        (Gpu, newest.format("gpu", "gpu_uuid"), near or 0),
+        (Host, newest.format("host", "host"), near or 0),
+        (Event, "seq < ? AND seq >= ? AND kind IN ('exit', 'lost_process')", 0),
+    )
+    return [record for cls, where, low in asked for _, record in recording.rows(cls, where, (first_seq, low))]
+
+
+def _run_pasts(
+    recording: Recording, db: sqlite3.Connection, from_chunk: dict[int, int], from_ns: int, past: Past
+) -> dict[str, RunPast]:
+    """Each run's totals before its first exact chunk, its tiers within reach, and what was said of it."""
+    out = {}
+    changes = recording.changes()
+    low = db.execute("SELECT min(id) FROM chunk WHERE to_ns >= ?", (from_ns,)).fetchone()[0]
+    for run, chunk in from_chunk.items():
+        run_id = recording.run_id(run)
+        totals = totals_of(db, run, chunk)
+        said = changes.get(run_id, [])
+        upto = bisect_right(said, (past.t_ns, "\uffff"))
+        if not totals.steps and not upto:
+            continue
+        out[run_id] = RunPast(
+            first_t=_first_t(db, run) if totals.steps else None,
+            train_steps=totals.steps,
+            train_ns=totals.ns,
+            samples=totals.samples,
+            phases_ns=_phases(db, run, past.t_ns),
+            tiers=tuple(_tiers(recording, db, run, (low, chunk), past.column_ns)) if low is not None else (),
+            changes=tuple(said[:upto]),
+            said=_in_force(recording, run, past.t_ns) if upto else None,
+        )
+    return out
+
+
+def _first_t(db: sqlite3.Connection, run: int) -> int | None:
+    """When a run's first train step began: the earliest of its first rows, since a backlog may come unordered."""
+    row = db.execute(
+        "SELECT min(t) FROM (SELECT t FROM second WHERE run = ? ORDER BY chunk, id LIMIT 200)", (run,)
+    ).fetchone()
+    first: int | None = row[0]
+    return first
+
+
+def _phases(db: sqlite3.Connection, run: int, t_ns: int) -> dict[str, int]:
+    """A run's time by phase in the minutes before: those with columns."""
+    sums = db.execute(
+        f"SELECT {', '.join(f'sum({name})' for name in SUMS)} FROM minute WHERE run = ? AND t < ?",
+        (run, t_ns - t_ns % MINUTE),
+    ).fetchone()
+    return {phase: ns for phase, ns in zip(PHASES, sums, strict=True) if ns}
+
+
+def _in_force(recording: Recording, run: int, t_ns: int) -> Verdict | None:
+    where = "seq = (SELECT max(seq) FROM verdict WHERE run = ? AND t <= ?)"
+    return next((one for _, one in recording.rows(Verdict, where, (run, t_ns)) if isinstance(one, Verdict)), None)
+
+
+def _tiers(
+    recording: Recording, db: sqlite3.Connection, run: int, chunks: tuple[int, int], column_ns: int
+) -> Iterator[Tier]:
+    """A run's train steps between two chunks, summed by column."""
+    sums = ", ".join(f"sum({name})" for name in SUMS)
+    where = "run = ? AND chunk >= ? AND chunk < ?"
+    yield from recording.tiers(
+        f"SELECT run, min(t), {column_ns}, sum(steps), sum(dur_ns), min(min_ns), max(max_ns), sum(samples), {sums}, "
+        f"NULL, NULL FROM second WHERE {where} AND more IS NULL GROUP BY t / {column_ns}",
+        (run, *chunks),
+    )
+    yield from recording.tiers(
+        f"SELECT run, t, width_ns, steps, dur_ns, min_ns, max_ns, samples, {', '.join(SUMS)}, more, NULL "
+        f"FROM second WHERE {where} AND more IS NOT NULL ORDER BY t",
+        (run, *chunks),
+    )
+
+
+def _gpu_pasts(db: sqlite3.Connection, seqs: tuple[int, int], column_ns: int) -> dict[str, GpuPast]:
+    """The GPUs' histories from the samples between two numbers."""
+    out: dict[str, dict[str, list[Cell]]] = {}
+    percent = "100.0 * mem_used_bytes / nullif(mem_total_bytes, 0)"
+    for name, value in (("util", "util_pct"), ("memory", percent)):
+        for uuid, *cell in _cells(db, "gpu", "gpu_uuid", value, seqs, column_ns):
+            out.setdefault(uuid, {}).setdefault(name, []).append(tuple(cell))
+    return {
+        uuid: GpuPast(
+            util=tuple(one.get("util", ())), peak=tuple(one.get("util", ())), memory=tuple(one.get("memory", ()))
+        )
+        for uuid, one in out.items()
+    }
+
+
+def _host_pasts(db: sqlite3.Connection, seqs: tuple[int, int], column_ns: int) -> dict[str, HostPast]:
+    """The machines' histories from the samples between two numbers."""
+    out: dict[str, dict[str, list[Cell]]] = {}
+    for name in ("cpu", "iowait"):
+        for host, *cell in _cells(db, "host", "host", f"{name}_pct", seqs, column_ns):
+            out.setdefault(host, {}).setdefault(name, []).append(tuple(cell))
+    return {
+        host: HostPast(cpu=tuple(one.get("cpu", ())), iowait=tuple(one.get("iowait", ()))) for host, one in out.items()
+    }
+
+
+def _cells(
+    db: sqlite3.Connection, table: str, key: str, value: str, seqs: tuple[int, int], column_ns: int
+) -> list[tuple[Any, ...]]:
+    """(key, column, count, total, low, high) of a gauge between two numbers."""
+    return db.execute(
+        f"SELECT {key}, t / {column_ns} AS c, count({value}), sum({value}), min({value}), max({value}) FROM {table} "
+        f"WHERE seq >= ? AND seq < ? GROUP BY {key}, c HAVING count({value}) ORDER BY {key}, c",
+        seqs,
+    ).fetchall()

@@ -1,0 +1,344 @@
+"""Reads a recording, also one that is being written: its records in order of arrival, its tiers, any moment of it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gputop.recording import moment
+from gputop.recording.errors import Unreadable
+from gputop.recording.header import refuse_foreign
+from gputop.recording.past import Info, Past, RunSpan, Tier
+from gputop.recording.schema import PHASES, SUMS, TABLES, Row, Table
+from gputop.recording.tiering import unpack_sketch
+from gputop.recording.writing import holds, read_claim
+from gputop.records import SCHEMA, AnyRecord, Event, Record, Run, Verdict, supersede
+
+BATCH = 10_000
+"""Numbers read at a time: what bounds the memory of reading a recording from end to end."""
+
+_BAD = (msgspec.MsgspecError, ValueError, KeyError, TypeError, IndexError, RecursionError)
+
+
+class Recording:
+    """A recording, open for reading; used by one thread at a time. `warnings` fills as it is read.
+
+    Raises Unreadable: missing, foreign, damaged, or of a newer schema.
+    """
+
+    def __init__(self, path: Path, *, connection: sqlite3.Connection | None = None) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+        self._owned = connection is None
+        self._bad = 0
+        self._texts: dict[int, str] = {}
+        self._runs: dict[int, str] = {}
+        self._changes: tuple[int, dict[str, list[tuple[int, str]]]] = (0, {})
+        if connection is None:
+            refuse_foreign(path)
+        try:
+            self._db = connection if connection is not None else _open(path)
+            self._check_schema()
+            self._names = {table.name: self._columns(table) for table in TABLES.values()}
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> Unreadable:
+        if "locked" in str(error) or "unable to open" in str(error):
+            return Unreadable(f"{self.path} can't be opened now ({error}); is its folder readable?")
+        return Unreadable(f"{self.path} is damaged ({error}); gputop recover {self.path} saves what can be saved")
+
+    def _check_schema(self) -> None:
+        meta = self.meta()
+        schema = meta.get("schema")
+        if not isinstance(schema, int):
+            raise Unreadable(f"{self.path} is damaged (no schema); gputop recover {self.path} saves what can be saved")
+        if schema > SCHEMA:
+            raise Unreadable(
+                f"{self.path} is of schema {schema}, this gputop reads up to {SCHEMA}; "
+                "upgrade it: pip install -U gputop-live"
+            )
+
+    def meta(self) -> dict[str, Any]:
+        """What the file says of itself, by key."""
+        return dict(self._db.execute("SELECT key, value FROM meta").fetchall())
+
+    def _columns(self, table: Table) -> tuple[str, ...]:
+        """The columns of a table that both this version and the file know."""
+        there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table.name})")}
+        return tuple(name for name in table.columns if name in there)
+
+    def info(self) -> Info:
+        """What the recording holds now. Raises Unreadable."""
+        try:
+            return self._info()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+
+    def _info(self) -> Info:
+        db = self._db
+        meta = self.meta()
+        from_ns, to_ns, records = db.execute(
+            "SELECT min(from_ns), max(to_ns), sum(last_seq - first_seq + 1) FROM chunk"
+        ).fetchone()
+        runs = tuple(self._spans())
+        claim = read_claim(db)
+        hosts = {span.run.host for span in runs} | {row[0] for row in db.execute("SELECT DISTINCT host FROM host")}
+        simulated = any(span.run.simulated for span in runs) or any(
+            db.execute("SELECT 1 FROM gpu WHERE simulated LIMIT 1")
+        )
+        return Info(
+            from_ns=from_ns or 0, to_ns=to_ns or 0, runs=runs, steps=sum(span.steps for span in runs),
+            records=records or 0, simulated=simulated,
+            being_written=claim is not None and holds(claim, _now_ns()),
+            closed="closed_ns" in meta, schema=meta["schema"], gputop_version=meta.get("gputop_version"),
+            hosts=tuple(sorted(host for host in hosts if host)), size_bytes=_size(self.path),
+        )  # fmt: skip
+
+    def _spans(self) -> Iterator[RunSpan]:
+        runs: dict[str, Run] = {}
+        for record in self.records(types=(Run,)):
+            assert isinstance(record, Run)
+            known = runs.get(record.run_id)
+            runs[record.run_id] = record if known is None else supersede(known, record)
+        ended: dict[str, str] = {}
+        for event in self.events(("exit", "lost_process")):
+            if event.run_id is not None and ended.get(event.run_id) != "ended":
+                ended[event.run_id] = "ended" if event.kind == "exit" else "lost"
+        sums = {
+            self.run_id(run): (first, last, steps)
+            for run, first, last, steps in self._db.execute(
+                "SELECT run, min(t), max(t + width_ns), sum(steps) FROM second GROUP BY run"
+            )
+        }
+        for run_id in sums.keys() - runs.keys():
+            if run_id is not None:
+                runs[run_id] = Run(t=sums[run_id][0], run_id=run_id, pid=0, host="")
+        for run_id, run in runs.items():
+            first, last, steps = sums.get(run_id, (run.t, run.t, 0))
+            yield RunSpan(run=run, first_ns=first, last_ns=last, steps=steps, ended=ended.get(run_id))
+
+    def last_seq(self) -> int:
+        """The number of the newest record."""
+        return self._db.execute("SELECT max(last_seq) FROM chunk").fetchone()[0] or 0
+
+    def records(
+        self,
+        *,
+        after_seq: int = 0,
+        from_ns: int | None = None,
+        to_ns: int | None = None,
+        types: Sequence[type[Record]] | None = None,
+    ) -> Iterator[AnyRecord]:
+        """The records in order of arrival, of these types, with from_ns <= t <= to_ns. Raises Unreadable."""
+        if from_ns is not None or to_ns is not None:
+            first, upto = self._reach(from_ns, to_ns)
+            after_seq = max(after_seq, first - 1)
+        else:
+            upto = None
+        for _, record in self.numbered(after_seq=after_seq, upto_seq=upto, types=types):
+            if (from_ns is None or record.t >= from_ns) and (to_ns is None or record.t <= to_ns):
+                yield record
+
+    def _reach(self, from_ns: int | None, to_ns: int | None) -> tuple[int, int]:
+        """The numbers between which all records of a stretch of time lie."""
+        row = self._db.execute(
+            "SELECT min(first_seq), max(last_seq) FROM chunk WHERE to_ns >= ? AND from_ns <= ?",
+            (from_ns if from_ns is not None else 0, to_ns if to_ns is not None else 2**63 - 1),
+        ).fetchone()
+        return (row[0], row[1]) if row[0] is not None else (1, 0)
+
+    def numbered(
+        self, *, after_seq: int = 0, upto_seq: int | None = None, types: Sequence[type[Record]] | None = None
+    ) -> Iterator[tuple[int, AnyRecord]]:
+        """The same with their numbers: after_seq < number <= upto_seq. Raises Unreadable."""
+        tables = [TABLES[cls] for cls in (types if types is not None else TABLES) if cls in TABLES]
+        upto = self.last_seq() if upto_seq is None else upto_seq
+        after_seq = max(after_seq, (self._first_seq(tables) or 1) - 1)
+        batch = BATCH if len(tables) > 1 else max(BATCH, upto)
+        try:
+            while after_seq < upto:
+                end = min(upto, after_seq + batch)
+                yield from self._batch(tables, after_seq, end)
+                after_seq = end
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+        self._tell_bad()
+
+    def _first_seq(self, tables: Sequence[Table]) -> int | None:
+        firsts = [self._db.execute(f"SELECT min(seq) FROM {table.name}").fetchone()[0] for table in tables]
+        return min((one for one in firsts if one is not None), default=None)
+
+    def _batch(self, tables: Sequence[Table], after: int, upto: int) -> Iterator[tuple[int, AnyRecord]]:
+        if len(tables) == 1:
+            yield from self._rows(tables[0], "seq > ? AND seq <= ?", (after, upto))
+            return
+        found = [pair for table in tables for pair in self._rows(table, "seq > ? AND seq <= ?", (after, upto))]
+        found.sort(key=lambda pair: pair[0])
+        yield from found
+
+    def _rows(self, table: Table, where: str, values: Row) -> Iterator[tuple[int, AnyRecord]]:
+        """The records of a table's rows, with their numbers; a row that makes no record is counted and left out."""
+        names = self._names[table.name]
+        if not names:
+            return
+        question = f"SELECT {', '.join(names)} FROM {table.name} WHERE {where} ORDER BY seq"
+        runs, texts = _Lookup(self.run_id), _Lookup(self._text)
+        cursor = self._db.execute(question, values)
+        while rows := cursor.fetchmany(500):
+            for row in rows:
+                try:
+                    yield row[0], table.record(names, row, runs, texts)
+                except _BAD:
+                    self._bad += 1
+
+    def _tell_bad(self) -> None:
+        if self._bad:
+            self.warnings.append(f"{self._bad} rows of {self.path} could not be read and were left out")
+            self._bad = 0
+
+    def run_id(self, run: int) -> str:
+        """The run_id of a run's number. Raises KeyError."""
+        if run not in self._runs:
+            self._runs = dict(self._db.execute("SELECT run, run_id FROM run_key").fetchall())
+        return self._runs[run]
+
+    def _text(self, number: int) -> str:
+        if number not in self._texts:
+            self._texts = dict(self._db.execute("SELECT id, value FROM text").fetchall())
+        return self._texts[number]
+
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts as they were said, in order."""
+        return [record for record in self.records(types=(Verdict,)) if isinstance(record, Verdict)]
+
+    def changes(self) -> dict[str, list[tuple[int, str]]]:
+        """By run, the (t, cause) at which a recorded verdict began to hold."""
+        last, out = self._changes
+        for seq, t, run, cause in self._db.execute(
+            "SELECT seq, t, run, cause FROM verdict WHERE seq > ? ORDER BY seq", (last,)
+        ).fetchall():
+            last = seq
+            with suppress(*_BAD):
+                mine = out.setdefault(self.run_id(run), [])
+                if not mine or mine[-1][1] != cause:
+                    mine.append((t, cause))
+        self._changes = (last, out)
+        return out
+
+    def events(self, kinds: Sequence[str] | None = None) -> list[Event]:
+        """The events, of these kinds, in order of arrival."""
+        table = TABLES[Event]
+        where = f"kind IN ({', '.join('?' * len(kinds))})" if kinds is not None else "1"
+        found = [record for _, record in self._rows(table, where, tuple(kinds or ()))]
+        return [record for record in found if isinstance(record, Event)]
+
+    def seconds(self, run_id: str, from_ns: int, to_ns: int) -> list[Tier]:
+        """A run's train steps summed by the second or so, from_ns <= t <= to_ns, in order of arrival."""
+        return self._tier_rows(
+            "second", "run = ? AND t BETWEEN ? AND ? ORDER BY id", (self._key(run_id), from_ns, to_ns)
+        )
+
+    def minutes(self, run_id: str | None = None, from_ns: int | None = None, to_ns: int | None = None) -> list[Tier]:
+        """Train steps summed by the minute, in time order, with their sketches; of one run or of all."""
+        where, values = ["t BETWEEN ? AND ?"], [from_ns or 0, to_ns if to_ns is not None else 2**63 - 1]
+        if run_id is not None:
+            where.append("run = ?")
+            values.append(self._key(run_id))
+        return self._tier_rows("minute", " AND ".join(where) + " ORDER BY t, run", tuple(values))
+
+    def _key(self, run_id: str) -> int:
+        row = self._db.execute("SELECT run FROM run_key WHERE run_id = ?", (run_id,)).fetchone()
+        return row[0] if row is not None else -1
+
+    def _tier_rows(self, name: str, where: str, values: Row) -> list[Tier]:
+        sketch = "sketch" if name == "minute" else "NULL"
+        question = f"SELECT run, t, width_ns, steps, dur_ns, min_ns, max_ns, samples, {', '.join(SUMS)}, more, {sketch}"
+        try:
+            return list(self.tiers(f"{question} FROM {name} WHERE {where}", values, sketched=name == "minute"))
+        except (sqlite3.Error, *_BAD) as error:
+            raise self._damaged(error) from None
+
+    def tiers(self, question: str, values: Row, *, sketched: bool = False) -> Iterator[Tier]:
+        """The tiers that a query of a tier's columns gives. Raises sqlite3.Error."""
+        for row in self._db.execute(question, values).fetchall():
+            yield self._tier(row, sketched)
+
+    def rows(self, cls: type[Record], where: str, values: Row) -> Iterator[tuple[int, AnyRecord]]:
+        """The records of one type that a condition on their rows selects, with their numbers. Raises sqlite3.Error."""
+        return self._rows(TABLES[cls], where, values)
+
+    def _tier(self, row: Row, sketched: bool) -> Tier:
+        run, t, width, steps, dur, least, most, samples, *rest = row
+        phases = {phase: ns for phase, ns in zip(PHASES, rest, strict=False) if ns}
+        if rest[-2]:
+            phases |= msgspec.msgpack.decode(rest[-2], type=dict[str, int])
+        return Tier(
+            run_id=self.run_id(run), t=t, width_ns=width, steps=steps, dur_ns=dur, min_ns=least, max_ns=most,
+            samples=samples, phases_ns=phases, sketch=unpack_sketch(rest[-1]) if sketched else None,
+        )  # fmt: skip
+
+    def at(
+        self, t_ns: int, *, column_ns: int = 2_000_000_000, columns: int = 300, exact_ns: int = 12_000_000_000
+    ) -> Past:
+        """Everything that a viewer at `t_ns` needs. Raises Unreadable."""
+        try:
+            return moment.at(self, self._db, t_ns, column_ns=column_ns, columns=columns, exact_ns=exact_ns)
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._owned:
+            self._db.close()
+
+
+class _Lookup(Mapping[int, str]):
+    """A map that asks for each key."""
+
+    def __init__(self, ask: Any) -> None:
+        self._ask = ask
+
+    def __getitem__(self, key: int) -> str:
+        found: str = self._ask(key)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open a file to read. Where nothing beside it can be written (read-only media), it is read as it lies."""
+    name = path.resolve().as_uri()
+    db = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("SELECT 1 FROM meta LIMIT 1").fetchone()
+    except sqlite3.OperationalError as error:
+        db.close()
+        if "unable to open" not in str(error) and "readonly" not in str(error):
+            raise
+        db = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
+    return db
+
+
+def _now_ns() -> int:
+    import time
+
+    return time.time_ns()
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for name in (path, f"{path}-wal"):
+        with suppress(OSError):
+            total += os.stat(name).st_size
+    return total

@@ -1,0 +1,246 @@
+"""The tables of a recording, made from the record types: scalars are columns, the rest is one msgpack column `more`.
+
+Tables and columns are only ever added. A reader takes the columns that a file has; those it lacks are unknown figures.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from gputop import records as rec
+from gputop.recording.packing import Texts, packed, unfold
+from gputop.records import AnyRecord, Fold, Record, Run, Step
+
+APPLICATION_ID = 0x67707470
+"""What byte 68 of the file says it is: "gptp"."""
+
+KEPT: tuple[type[Record], ...] = tuple(cls for cls in rec.TYPES.values() if cls not in (rec.Request, rec.Reply))
+"""The record types that a recording keeps; requests and replies are talk between a viewer and a publisher."""
+
+PHASES = ("data", "h2d", "forward", "backward", "optimizer", "sync", "checkpoint", "eval", "comm", "self")
+"""Phases with a column of their own; a script's own phases stand in `more`."""
+
+DEVICE = ("data", "h2d", "forward", "backward", "optimizer", "sync")
+"""Phases whose device time has a column."""
+
+IDLE = (*DEVICE, "other")
+"""Phases whose device idle time has a column."""
+
+SPREAD = {"phases_ns": ("host", PHASES), "gpu_ns": ("gpu", DEVICE), "gpu_idle_ns": ("idle", IDLE)}
+"""Maps that lie in columns, each called prefix_phase_ns."""
+
+_SCALARS: dict[type, str] = {int: "INTEGER", float: "REAL", str: "TEXT", bool: "INTEGER"}
+
+_OWN = frozenset({"seq", "train"})
+
+Row = tuple[Any, ...]
+
+MAX_SHAPES = 512
+"""Insert statements kept for a table."""
+
+
+def _scalar(hint: Any) -> type | None:
+    """The scalar type that a field holds, None when it holds more."""
+    kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)] if _is_union(hint) else [hint]
+    return kinds[0] if len(kinds) == 1 and kinds[0] in _SCALARS else None
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _getter(keys: list[Any]) -> Callable[[Any], Row]:
+    """Picks these items out of a sequence or map, as a tuple."""
+    if not keys:
+        return lambda values: ()
+    pick = itemgetter(*keys)
+    return pick if len(keys) > 1 else lambda values: (pick(values),)
+
+
+def _keys(given: dict[str, Any] | None) -> Row | None:
+    return None if given is None else tuple(given)
+
+
+class Table:
+    """How one record type lies in the file.
+
+    `columns` in order: `seq`, for types that belong to a run `run`, the scalar fields, the spread-out maps, `train` for
+    steps (whether the tiers count it), and `more`.
+    """
+
+    def __init__(self, cls: type[Record]) -> None:
+        self.cls = cls
+        self.name = str(cls.__struct_config__.tag)
+        self.fields = cls.__struct_fields__
+        hints = typing.get_type_hints(cls)
+        self.has_run = "run_id" in self.fields and cls is not Run
+        kinds = {name: kind for name in self.fields if (kind := _scalar(hints[name]))}
+        if self.has_run:
+            del kinds["run_id"]
+        self.bools = frozenset(name for name, kind in kinds.items() if kind is bool)
+        self.spread = {name: SPREAD[name] for name in self.fields if name in SPREAD}
+        self.columns: dict[str, str] = {"seq": "INTEGER PRIMARY KEY"}
+        if self.has_run:
+            self.columns["run"] = "INTEGER"
+        self.columns |= {name: _SCALARS[kind] for name, kind in kinds.items()}
+        self.scalars = tuple(kinds)
+        self.places = {
+            f"{prefix}_{phase}_ns": (name, phase) for name, (prefix, phases) in self.spread.items() for phase in phases
+        }
+        self.columns |= dict.fromkeys(self.places, "INTEGER")
+        if cls is Step:
+            self.columns["train"] = "INTEGER"
+        self.columns["more"] = "BLOB"
+        at = {name: index for index, name in enumerate(self.fields)}
+        self._bools = _getter([at[name] for name in self.scalars if name in self.bools])
+        self._maps = _getter([at[name] for name in self.spread])
+        self._shapes: dict[Any, Shape] = {}
+        self._last: Shape | None = None
+
+    def create(self) -> str:
+        """The statement that makes the table."""
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+        return f"CREATE TABLE IF NOT EXISTS {self.name} ({columns})"
+
+    def row(self, seq: int, run: int | None, record: Record, texts: Texts, *, train: bool = False) -> tuple[str, Row]:
+        """The statement that inserts a record, and its values.
+
+        Records alike in what they lack share a statement: binding None or a bool costs Python's sqlite3 ten times
+        an int.
+        """
+        values = msgspec.structs.astuple(record)
+        last = self._last
+        if last is not None and last.train == train and last.has_run == (run is not None) and last.fits(values):
+            return last.insert, last.row(seq, run, values, texts)
+        key = (run is None, train, tuple(map(type, values)), self._bools(values), *map(_keys, self._maps(values)))
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= MAX_SHAPES:
+                self._shapes.clear()
+            shape = self._shapes[key] = Shape(self, values, run is not None, train)
+        self._last = shape
+        return shape.insert, shape.row(seq, run, values, texts)
+
+    def record(self, names: tuple[str, ...], row: Row, runs: Mapping[int, str], texts: Mapping[int, str]) -> AnyRecord:
+        """The record in a row whose columns are called `names`. Raises msgspec.MsgspecError, ValueError or KeyError."""
+        out: dict[str, Any] = {"type": self.name}
+        maps: dict[str, dict[str, int]] = {"phases_ns": {}} if self.cls is Step or self.cls is Fold else {}
+        places = self.places
+        for name, value in zip(names, row, strict=True):
+            if value is None or name in _OWN:
+                continue
+            if name in places:
+                field, phase = places[name]
+                if field in maps:
+                    maps[field][phase] = value
+                else:
+                    maps[field] = {phase: value}
+            elif name == "run":
+                out["run_id"] = runs[value]
+            elif name == "more":
+                unfold(value, out, maps, texts)
+            else:
+                out[name] = bool(value) if name in self.bools else value
+        out.update(maps)
+        record: AnyRecord = msgspec.convert(out, self.cls)  # type: ignore[assignment]
+        return record
+
+
+class Shape:
+    """Rows of records that have and lack the same figures."""
+
+    def __init__(self, table: Table, values: Row, has_run: bool, train: bool) -> None:
+        at = table.fields.index
+        self.train, self.has_run = train, has_run
+        indices = range(len(values))
+        self._absent = _getter([index for index in indices if values[index] is None])
+        self._nones = self._absent(values)
+        self._present = _getter([index for index in indices if values[index] is not None])
+        bools = [at(name) for name in table.bools if values[at(name)] is not None]
+        self._bools = _getter(bools)
+        self._flags = self._bools(values)
+        self._keys = [(at(name), frozenset(values[at(name)])) for name in table.spread if values[at(name)] is not None]
+        constants = {name: int(values[at(name)]) for name in table.bools if values[at(name)] is not None}
+        if train:
+            constants["train"] = 1
+        bound = [name for name in table.scalars if values[at(name)] is not None and name not in table.bools]
+        self._scalars = _getter([at(name) for name in bound])
+        self._maps = []
+        self._extra = []
+        for name in table.spread:
+            given, index = values[at(name)], at(name)
+            if given is None:
+                continue
+            named = [
+                (column, phase) for column, (field, phase) in table.places.items() if field == name and phase in given
+            ]
+            bound += [column for column, _ in named]
+            if named:
+                self._maps.append((index, _getter([phase for _, phase in named])))
+            extra = [phase for phase in given if phase not in {phase for _, phase in named}]
+            if extra or (not given and name != "phases_ns"):
+                self._extra.append((name, index, extra))
+        loose = [
+            name
+            for name in table.fields
+            if name not in table.scalars and name not in table.spread and not (table.has_run and name == "run_id")
+        ]
+        self._loose = [(name, at(name)) for name in loose if values[at(name)] is not None]
+        head = ["seq", "run"] if has_run else ["seq"]
+        self._more = bool(self._loose or self._extra)
+        names = [*head, *bound, *(["more"] if self._more else []), *constants]
+        marks = ["?"] * (len(names) - len(constants)) + [str(value) for value in constants.values()]
+        self.insert = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(marks)})"
+
+    def fits(self, values: Row) -> bool:
+        """Whether a record's values have this shape."""
+        if self._absent(values) != self._nones or None in self._present(values) or self._bools(values) != self._flags:
+            return False
+        return all(values[index].keys() == keys for index, keys in self._keys)
+
+    def row(self, seq: int, run: int | None, values: Row, texts: Texts) -> Row:
+        """The values that the statement binds."""
+        out = (seq, run, *self._scalars(values)) if self.has_run else (seq, *self._scalars(values))
+        for index, pick in self._maps:
+            out += pick(values[index])
+        if self._more:
+            more: dict[str, Any] = {
+                name: {phase: values[index][phase] for phase in extra} for name, index, extra in self._extra
+            }
+            for name, index in self._loose:
+                more[name] = texts.sites(values[index]) if name == "sync_sites" else values[index]
+            out += (packed(more),)
+        return out
+
+
+TABLES: dict[type[Record], Table] = {cls: Table(cls) for cls in KEPT}
+"""Each kept record type's table."""
+
+SUMS = tuple(f"host_{phase}_ns" for phase in PHASES)
+
+_TIER = (
+    "run INTEGER NOT NULL, t INTEGER NOT NULL, width_ns INTEGER NOT NULL, steps INTEGER NOT NULL, "
+    "dur_ns INTEGER NOT NULL, min_ns INTEGER NOT NULL, max_ns INTEGER NOT NULL, samples INTEGER NOT NULL, "
+    + ", ".join(f"{name} INTEGER" for name in SUMS)
+    + ", more BLOB"
+)
+
+OWN_TABLES = (
+    "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value)",
+    "CREATE TABLE IF NOT EXISTS run_key (run INTEGER PRIMARY KEY, run_id TEXT UNIQUE NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, value TEXT UNIQUE NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS chunk (id INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, "
+    "from_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS chunk_time ON chunk (to_ns)",
+    f"CREATE TABLE IF NOT EXISTS second (id INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, {_TIER}, "
+    "all_steps INTEGER NOT NULL, all_ns INTEGER NOT NULL, all_samples INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS second_run ON second (run, chunk)",
+    f"CREATE TABLE IF NOT EXISTS minute ({_TIER}, sketch BLOB, PRIMARY KEY (run, t))",
+)
+"""The file's own tables: names and numbers, the time index (a chunk is a transaction), and the tiers."""

@@ -1,0 +1,344 @@
+"""Writes a recording: records are buffered and go into the file in one transaction at each commit.
+
+Killed at any moment it loses what was not committed, and nothing else: rows, time index and tiers change together.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from gputop import __version__
+from gputop.recording import tiering
+from gputop.recording.kinds import Kinds
+from gputop.recording.packing import Texts, fit
+from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, PHASES, TABLES, Row
+from gputop.recording.sqlite import as_disk_errors, disk_error
+from gputop.recording.thinning import thin
+from gputop.recording.writing import beat, claim, release
+from gputop.records import SCHEMA, Fold, Gpu, Loader, Model, Process, Record, Run, Step, implausible
+from gputop.tiers import Sketch
+
+if TYPE_CHECKING:
+    from gputop.recording.reader import Recording
+
+SUFFIX = ".gputop"
+"""What a recording's name ends with, by custom: it is recognised by what it holds."""
+
+Journal = Literal["wal", "delete"]
+
+DESCRIBING = (Run, Loader, Model)
+"""Records that describe a run, whose times are not the time they tell of."""
+
+_KNOWN = frozenset(PHASES)
+
+CHECKPOINT_PAGES = 4000
+"""Pages in the write-ahead log at which SQLite moves them into the file: about a minute of eight ranks."""
+
+
+class Writer:
+    """A recording being written. One thread owns it.
+
+    An existing recording that nobody writes is continued. With `path` None it is a temporary one, which vanishes with
+    the process. Raises Busy, Unreadable (the file exists and is something else) and OSError.
+    """
+
+    def __init__(
+        self, path: Path | None, *, now_ns: int | None = None, journal: Journal = "wal", cmdlines: bool = True
+    ) -> None:
+        self.path = path
+        self.steps = 0
+        self.skipped = 0
+        self._cmdlines = cmdlines
+        self._pending: list[Record] = []
+        self._kinds: dict[str, Kinds] = {}
+        self._totals: dict[int, tiering.Totals] = {}
+        self._sketches: dict[tuple[int, int], Sketch] = {}
+        self._closed = False
+        now_ns = time.time_ns() if now_ns is None else now_ns
+        if path is not None:
+            from gputop.recording.header import refuse_foreign
+
+            refuse_foreign(path, to_write=True)
+        with as_disk_errors(path or ""):
+            self._db = sqlite3.connect(
+                str(path) if path is not None else "", timeout=2.0, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare(journal, now_ns)
+            except BaseException:
+                self._db.close()
+                raise
+        self.seq = self._one("SELECT max(last_seq) FROM chunk") or 0
+        self._chunk = self._one("SELECT max(id) FROM chunk") or 0
+        self._runs: dict[str, int] = {run_id: run for run, run_id in self._db.execute("SELECT * FROM run_key")}
+        self._new_runs: list[tuple[int, str]] = []
+        self._texts = Texts({value: number for number, value in self._db.execute("SELECT * FROM text")})
+
+    def _prepare(self, journal: Journal, now_ns: int) -> None:
+        db = self._db
+        if self.path is None:
+            db.execute("PRAGMA synchronous = OFF")
+            db.execute("PRAGMA journal_mode = OFF")
+        elif not self._one("PRAGMA application_id"):
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        if self.path is not None:
+            db.execute(f"PRAGMA journal_mode = {journal}")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            db.execute("PRAGMA journal_size_limit = 0")
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in OWN_TABLES:
+                db.execute(statement)
+            for table in TABLES.values():
+                self._create(table.name, table.create(), table.columns)
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?), ('created_ns', ?)", (SCHEMA, now_ns))
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('gputop_version', ?)", (__version__,))
+            claim(db, now_ns, str(self.path))
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _create(self, name: str, statement: str, columns: dict[str, str]) -> None:
+        """Make a table, or add what an older version's lacks."""
+        self._db.execute(statement)
+        there = {row[1] for row in self._db.execute(f"PRAGMA table_info({name})")}
+        for column, kind in columns.items():
+            if column not in there:
+                self._db.execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+
+    def _one(self, question: str) -> Any:
+        row = self._db.execute(question).fetchone()
+        return row[0] if row is not None else None
+
+    def add(self, record: Record) -> None:
+        """Take in a record; it is written at the next commit. Requests, replies and implausible ones are not."""
+        if type(record) not in TABLES:
+            return
+        if implausible(record) is not None:
+            self.skipped += 1
+            return
+        self._pending.append(record if self._cmdlines else without_cmdlines(record))
+
+    def pending(self) -> int:
+        """Records that wait for a commit."""
+        return len(self._pending)
+
+    def drop_pending(self) -> int:
+        """Give up the records that wait; returns how many they were."""
+        dropped = len(self._pending)
+        self._pending = []
+        return dropped
+
+    def commit(self, now_ns: int) -> None:
+        """Write what waits, in one transaction. Raises OSError; what waits is kept, and the next commit tries again."""
+        chunk = self._chunk_of(self._pending)
+        try:
+            self._write(chunk, now_ns, fitted=False)
+        except (OverflowError, UnicodeEncodeError, sqlite3.ProgrammingError, sqlite3.InterfaceError):
+            with as_disk_errors(self.path or ""):
+                self._write(chunk, now_ns, fitted=True)
+        except sqlite3.Error as error:
+            raise disk_error(error, self.path or "") from None
+        self.steps += chunk.steps
+        self._pending = []
+
+    def _chunk_of(self, pending: Sequence[Record]) -> Chunk:
+        """What a commit writes: the records to keep, and the figures of the others."""
+        chunk = Chunk()
+        steps: dict[str, list[Step]] = {}
+        for record in pending:
+            if isinstance(record, Step):
+                steps.setdefault(record.run_id, []).append(record)
+        thinned: set[int] = set()
+        for run_id, mine in steps.items():
+            kinds = self._kinds.setdefault(run_id, Kinds())
+            trains = [kinds.trains(step) and not step.partial for step in mine]
+            chunk.trains.update({id(step): True for step, train in zip(mine, trains, strict=True) if train})
+            chunk.steps += len(mine)
+            result = thin(mine, trains)
+            if result.folds:
+                thinned |= {id(step) for step in mine} - {id(step) for step in result.kept}
+                chunk.folds += result.folds
+        chunk.records = [record for record in pending if id(record) not in thinned] if thinned else list(pending)
+        chunk.all_steps = [step for mine in steps.values() for step in mine if id(step) in chunk.trains]
+        return chunk
+
+    def _write(self, chunk: Chunk, now_ns: int, *, fitted: bool) -> None:
+        db = self._db
+        seq = self.seq
+        rows: dict[str, list[Row]] = {}
+        odd: list[tuple[int, Step]] = []
+        folds: list[tuple[int, Fold]] = []
+        for record in [*chunk.records, *chunk.folds]:
+            seq += 1
+            table = TABLES[type(record)]
+            run_id = getattr(record, "run_id", None)
+            run = self._run(run_id) if table.has_run and run_id is not None else None
+            train = id(record) in chunk.trains
+            statement, row = table.row(seq, run, record, self._texts, train=train)
+            rows.setdefault(statement, []).append(row)
+            if train and isinstance(record, Step) and not record.phases_ns.keys() <= _KNOWN:
+                odd.append((run or 0, record))
+            elif isinstance(record, Fold) and record.kind in (None, "train") and record.steps > 0:
+                folds.append((run or 0, record))
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            db.executemany("INSERT OR IGNORE INTO run_key VALUES (?, ?)", self._new_runs)
+            db.executemany("INSERT OR IGNORE INTO text VALUES (?, ?)", self._texts.new)
+            for statement, some in rows.items():
+                db.executemany(statement, [fit(row) for row in some] if fitted else some)
+            totals = dict(self._totals)
+            sketches = self._sketched(chunk)
+            if seq > self.seq:
+                from_ns, to_ns = chunk.span(now_ns)
+                db.execute(
+                    "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (self._chunk + 1, self.seq + 1, seq, from_ns, to_ns)
+                )
+                sums = tiering.sum_chunk(db, self.seq + 1, odd, folds)
+                tiering.write_seconds(db, self._chunk + 1, sums, totals)
+                tiering.write_minutes(db, sums, sketches)
+            beat(db, now_ns)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                with suppress(sqlite3.Error):
+                    db.execute("ROLLBACK")
+            raise
+        self._chunk += seq > self.seq
+        self.seq, self._totals = seq, totals
+        self._keep_sketches(sketches)
+        self._new_runs, self._texts.new = [], []
+
+    def _run(self, run_id: str) -> int:
+        found = self._runs.get(run_id)
+        if found is None:
+            found = self._runs[run_id] = len(self._runs) + 1
+            self._new_runs.append((found, run_id))
+        return found
+
+    def _sketched(self, chunk: Chunk) -> dict[tuple[int, int], Sketch]:
+        """The sketches of the minutes that a chunk's steps fall into, with these steps in them."""
+        out: dict[tuple[int, int], Sketch] = {}
+        for step in chunk.all_steps:
+            key = (self._run(step.run_id), step.t // tiering.MINUTE * tiering.MINUTE)
+            sketch = out.get(key)
+            if sketch is None:
+                sketch = out[key] = Sketch()
+                sketch.merge(self._sketches.get(key) or tiering.read_sketch(self._db, *key))
+            sketch.add(step.dur_ns)
+        return out
+
+    def _keep_sketches(self, sketches: dict[tuple[int, int], Sketch]) -> None:
+        self._sketches.update(sketches)
+        while len(self._sketches) > 4 * max(1, len(self._runs)):
+            del self._sketches[next(iter(self._sketches))]
+
+    def size_bytes(self) -> int:
+        """The file's size together with its log's."""
+        if self.path is None:
+            return 0
+        total = 0
+        for name in (self.path, f"{self.path}-wal"):
+            with suppress(OSError):
+                total += os.stat(name).st_size
+        return total
+
+    def forget_before(self, t_ns: int) -> None:
+        """Give up what is older than `t_ns`; its room in the file is used again. Raises OSError."""
+        with as_disk_errors(self.path or ""):
+            row = self._db.execute(
+                "SELECT id, first_seq FROM chunk WHERE id = (SELECT min(id) FROM chunk WHERE to_ns >= ?)", (t_ns,)
+            ).fetchone()
+            if row is None or row[0] <= 1 or row[0] == self._one("SELECT min(id) FROM chunk"):
+                return
+            self._forget(row[0], row[1], t_ns)
+
+    def _forget(self, chunk: int, seq: int, t_ns: int) -> None:
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            for cls, table in TABLES.items():
+                if cls not in DESCRIBING:
+                    db.execute(f"DELETE FROM {table.name} WHERE seq < ?", (seq,))
+            db.execute("DELETE FROM chunk WHERE id < ?", (chunk,))
+            db.execute("DELETE FROM second WHERE chunk < ?", (chunk,))
+            db.execute("DELETE FROM minute WHERE t < ?", (t_ns - tiering.MINUTE,))
+            gone = "(SELECT run FROM run_key WHERE run NOT IN (SELECT DISTINCT run FROM second))"
+            for name in ("loader", "model"):
+                db.execute(f"DELETE FROM {name} WHERE seq < ? AND run IN {gone}", (seq,))
+            db.execute(
+                f"DELETE FROM run WHERE seq < ? AND run_id IN (SELECT run_id FROM run_key WHERE run IN {gone})", (seq,)
+            )
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def recording(self) -> Recording:
+        """A reader of this temporary recording."""
+        from gputop.recording.reader import Recording
+
+        if self.path is not None:
+            raise ValueError("a recording in a file is opened by its path")
+        return Recording(Path(""), connection=self._db)
+
+    def close(self, now_ns: int | None = None) -> None:
+        """Write what waits and leave one plain file. Raises OSError; the file is let go of anyway."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._pending:
+                self.commit(time.time_ns() if now_ns is None else now_ns)
+            with as_disk_errors(self.path or ""):
+                release(self._db, time.time_ns() if now_ns is None else now_ns)
+                if self.path is not None:
+                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    with suppress(sqlite3.Error):  # somebody reads it: the next one to close it tidies up
+                        self._db.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            self._db.close()
+
+
+class Chunk:
+    """What one commit writes."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.folds: list[Fold] = []
+        self.trains: dict[int, bool] = {}
+        self.all_steps: list[Step] = []
+        self.steps = 0
+
+    def span(self, now_ns: int) -> tuple[int, int]:
+        """From when to when its records tell of: what a run is made of began long before it is said."""
+        told = [record for record in [*self.records, *self.folds] if not isinstance(record, DESCRIBING)]
+        if not told:
+            return now_ns, now_ns
+        return min(record.t for record in told), max(
+            record.t + record.dur_ns if isinstance(record, Step) else record.t for record in told
+        )
+
+
+def without_cmdlines(record: Record) -> Record:
+    """The record without command lines and user names."""
+    replace = msgspec.structs.replace
+    if isinstance(record, Process):
+        return replace(record, cmdline=None, user=None)
+    if isinstance(record, Run):
+        return replace(record, argv=None, user=None)
+    if isinstance(record, Gpu) and record.processes:
+        return replace(record, processes=[replace(one, cmdline=None, user=None) for one in record.processes])
+    return record

@@ -1,0 +1,226 @@
+"""A recording gives back what was put into it, in the order it came, whatever happens to the writer."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gputop import records as rec
+from gputop.recording.errors import Busy, Unreadable
+from gputop.recording.reader import Recording
+from gputop.recording.writer import Writer
+from gputop.simulation.trace import records as simulated
+
+S = 1_000_000_000
+T0 = 1_760_000_000 * S
+
+
+def step(n: int, *, run_id: str = "r", dur_ns: int = S // 10, t: int | None = None, **more: object) -> rec.Step:
+    fields = {"phases_ns": {"data": dur_ns // 2, "backward": dur_ns // 4}, "had_backward": True, **more}
+    return rec.Step(t=T0 + n * dur_ns if t is None else t, run_id=run_id, n=n, dur_ns=dur_ns, **fields)  # type: ignore[arg-type]
+
+
+def run(run_id: str = "r", **more: object) -> rec.Run:
+    return rec.Run(t=T0, run_id=run_id, pid=1, host="box", **more)  # type: ignore[arg-type]
+
+
+def write(path: Path, records: list[rec.Record], *, batch: int = 10, close: bool = True) -> Writer:
+    writer = Writer(path, now_ns=T0)
+    for at in range(0, len(records), batch):
+        for record in records[at : at + batch]:
+            writer.add(record)
+        writer.commit(T0 + at)
+    if close:
+        writer.close(T0 + len(records))
+    return writer
+
+
+def of_every_type() -> list[rec.Record]:
+    return [
+        run(argv=["train.py", "--lr", "1"], simulated=False),
+        rec.Loader(t=T0, run_id="r", loader_id=0, num_workers=4, pin_memory=True, worker_pids=[7, 8]),
+        rec.Model(t=T0, run_id="r", devices={"cuda:0": 5}, on_cpu=[], compiled=False),
+        step(0, gpu_ns={"forward": 5}, gpu_idle_ns={"other": 7, "mine": 8}, queue_empty=0.5, first_of_epoch=True),
+        step(1, phases_ns={"my own": 4, "data": 2}, sync_sites=[rec.SyncSite(site="a.py:3", call=".item()", count=2, ns=9)]),
+        step(2, phases_ns={}, gpu_ns={}, partial=True, optimizer_step=False),
+        rec.Alive(t=T0, run_id="r", steps=3, stack=["a", "b"]),
+        rec.Fold(t=T0, run_id="r", steps=9, dur_ns=90, phases_ns={"data": 5, "mine": 1}, min_ns=1, max_ns=20),
+        rec.Site(t=T0, run_id="r", sites=[rec.SiteSample(phase="other", site="a.py:9", samples=3)]),
+        rec.Profile(t=T0, run_id="r", steps=5, top_ops=[{"name": "mm", "ns": 5}], gpu_busy_pct=12.5),
+        rec.Gpu(t=T0, host="box", gpu_uuid="GPU-1", util_pct=12.0, processes=[rec.GpuProcess(pid=1)], throttle=[]),
+        rec.Burst(t=T0, host="box", gpu_uuid="GPU-1", dt_ns=[0, 5], util_pct=[1.0, 99.5]),
+        rec.Host(t=T0, host="box", cpu_pct=3.25, per_core_pct=[1.0, 5.5], cores=2),
+        rec.Process(t=T0, host="box", pid=1, run_id="r", cmdline="python x", workers=[rec.Worker(pid=7, cpu_pct=99.0)]),
+        rec.Process(t=T0, host="box", pid=2, name="other"),
+        rec.Sampler(t=T0, host="box", backend="nvml", state="ok"),
+        rec.Event(t=T0, kind="marker", label="lr dropped"),
+        rec.Verdict(
+            t=T0, run_id="r", cause="gpu-bound", family="device", headline="fine", confidence=0.9,
+            evidence=[rec.Evidence(signal="x", value=1.5, unit="%")], runner_up=rec.RunnerUp(cause="sync", share_pct=3.0),
+        ),
+    ]  # fmt: skip
+
+
+def test_every_type_comes_back_equal(tmp_path: Path) -> None:
+    given = of_every_type()
+    write(tmp_path / "a.gputop", given)
+    assert list(Recording(tmp_path / "a.gputop").records()) == given
+    assert {type(record) for record in given} == set(rec.TYPES.values()) - {rec.Request, rec.Reply}
+
+
+def test_a_simulated_hour_comes_back_equal_and_in_order(tmp_path: Path) -> None:
+    given = list(simulated("input-workers", seconds=120))
+    write(tmp_path / "a.gputop", given, batch=13)
+    assert list(Recording(tmp_path / "a.gputop").records()) == given
+
+
+def test_a_clean_close_leaves_one_plain_file(tmp_path: Path) -> None:
+    write(tmp_path / "a.gputop", [run(), step(0)])
+    assert os.listdir(tmp_path) == ["a.gputop"]
+    assert sqlite3.connect(tmp_path / "a.gputop").execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    info = Recording(tmp_path / "a.gputop").info()
+    assert info.closed
+    assert not info.being_written
+
+
+def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
+    writer = write(tmp_path / "a.gputop", [run(), step(0)], close=False)
+    reader = Recording(tmp_path / "a.gputop")
+    assert reader.info().being_written
+    seen = reader.last_seq()
+    writer.add(step(1))
+    writer.commit(T0)
+    assert [number for number, _ in reader.numbered(after_seq=seen)] == [3]
+    writer.close(T0)
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    writer = write(tmp_path / "a.gputop", [run()], close=False)
+    with pytest.raises(Busy, match=f"process {os.getpid()}"):
+        Writer(tmp_path / "a.gputop", now_ns=T0)
+    writer.close(T0)
+    Writer(tmp_path / "a.gputop", now_ns=T0).close(T0)
+
+
+def test_a_recorder_of_another_machine_is_believed_while_it_commits(tmp_path: Path) -> None:
+    writer = write(tmp_path / "a.gputop", [run()], close=False)
+    writer._db.execute("UPDATE meta SET value = json_set(value, '$.host', 'elsewhere') WHERE key = 'writer'")
+    with pytest.raises(Busy, match="elsewhere"):
+        Writer(tmp_path / "a.gputop", now_ns=T0 + 10 * S)
+    Writer(tmp_path / "a.gputop", now_ns=T0 + 60 * S).close(T0 + 60 * S)
+
+
+def test_a_recording_is_continued(tmp_path: Path) -> None:
+    first, second = [run(), step(0), step(1)], [step(2), rec.Event(t=T0, kind="exit", run_id="r")]
+    write(tmp_path / "a.gputop", list(first))
+    write(tmp_path / "a.gputop", list(second))
+    recording = Recording(tmp_path / "a.gputop")
+    assert list(recording.records()) == [*first, *second]
+    assert recording.info().steps == 3
+    assert recording.info().runs[0].ended == "ended"
+
+
+@pytest.mark.parametrize("content", [b"hello", b"SQLite format 3\0" + bytes(200)])
+def test_a_foreign_file_is_never_written_over(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(Unreadable, match="left as it is"):
+        Writer(tmp_path / "a", now_ns=T0)
+    assert (tmp_path / "a").read_bytes() == content
+
+
+def test_a_full_disk_keeps_what_waits_for_the_next_commit(tmp_path: Path) -> None:
+    writer = write(tmp_path / "a.gputop", [run(), step(0)], close=False)
+    pages = writer._db.execute("PRAGMA page_count").fetchone()[0]
+    writer._db.execute(f"PRAGMA max_page_count = {pages}")
+    more = [step(n, phases_ns={f"phase {n} {i}": 1 for i in range(50)}) for n in range(1, 200)]
+    for one in more:
+        writer.add(one)
+    with pytest.raises(OSError, match="no space left"):
+        writer.commit(T0)
+    assert writer.pending() == len(more)
+    writer._db.execute("PRAGMA max_page_count = 100000")
+    writer.commit(T0)
+    writer.close(T0)
+    recording = Recording(tmp_path / "a.gputop")
+    assert list(recording.records(types=[rec.Step])) == [step(0), *more]
+    assert sum(tier.steps for tier in recording.minutes()) == 200
+
+
+def test_figures_that_no_column_holds_are_given_up_alone(tmp_path: Path) -> None:
+    odd = step(0, h2d_bytes=2**70, samples=5)
+    name = rec.Event(t=T0, kind="marker", label="bad \udcff name")
+    write(tmp_path / "a.gputop", [run(), odd, name])
+    found = list(Recording(tmp_path / "a.gputop").records(types=[rec.Step, rec.Event]))
+    assert found == [step(0, samples=5), rec.Event(t=T0, kind="marker", label="bad ? name")]
+
+
+def test_command_lines_are_left_out_on_request(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.gputop", now_ns=T0, cmdlines=False)
+    writer.add(run(argv=["secret"], user="bob"))
+    writer.add(rec.Process(t=T0, host="box", pid=1, cmdline="secret", user="bob"))
+    writer.add(rec.Gpu(t=T0, host="box", gpu_uuid="G", processes=[rec.GpuProcess(pid=1, cmdline="secret", user="bob")]))
+    writer.close(T0)
+    content = (tmp_path / "a.gputop").read_bytes()
+    assert b"secret" not in content
+    assert b"bob" not in content
+
+
+def test_what_is_older_is_forgotten_and_its_room_used_again(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.gputop", now_ns=T0)
+    writer.add(run())
+    sizes = []
+    for n in range(6000):
+        writer.add(step(n))
+        if n % 10 == 9:
+            writer.commit(T0 + n * S // 10)
+        if n % 600 == 599:
+            writer.forget_before(T0 + (n - 600) * S // 10)
+            writer._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            sizes.append(os.path.getsize(tmp_path / "a.gputop"))
+    writer.close(T0 + 600 * S)
+    assert sizes[-1] < 1.2 * sizes[2]
+    kept = list(Recording(tmp_path / "a.gputop").records(types=[rec.Step]))
+    assert 600 <= len(kept) <= 1300
+    assert Recording(tmp_path / "a.gputop").info().runs[0].run.run_id == "r"
+
+
+def test_a_very_fast_run_is_thinned_but_no_figure_is_lost(tmp_path: Path) -> None:
+    steps = [step(n, dur_ns=S // 1000, samples=4) for n in range(3000)]
+    steps[777] = step(777, dur_ns=50 * S // 1000, t=steps[777].t, samples=4)
+    write(tmp_path / "a.gputop", [run(), *steps], batch=1000)
+    recording = Recording(tmp_path / "a.gputop")
+    exact = list(recording.records(types=[rec.Step]))
+    folds = [one for one in recording.records(types=[rec.Fold]) if isinstance(one, rec.Fold)]
+    assert 150 <= len(exact) <= 500
+    assert steps[777] in exact
+    assert len(exact) + sum(fold.steps for fold in folds) == 3000
+    assert recording.info().steps == 3000
+    (tier,) = recording.minutes()
+    assert tier.dur_ns == sum(one.dur_ns for one in steps)
+    assert tier.samples == 12000
+    assert tier.max_ns == 50 * S // 1000
+    assert tier.sketch is not None
+    assert tier.sketch.quantile(0.5) == pytest.approx(S / 1000, rel=0.02)
+
+
+def test_tiers_count_train_steps_alone(tmp_path: Path) -> None:
+    mine = [
+        step(0, phases_ns={"data": 5, "augment": 7, "backward": 1}),
+        step(1, loader_id=1, had_backward=False, kind="eval"),
+        step(2, partial=True),
+    ]
+    write(tmp_path / "a.gputop", [run(), *mine])
+    (tier,) = Recording(tmp_path / "a.gputop").minutes("r")
+    assert (tier.steps, tier.phases_ns) == (1, {"data": 5, "augment": 7, "backward": 1})
+
+
+def test_a_temporary_recording_reads_like_any_other() -> None:
+    writer = Writer(None, now_ns=T0)
+    given = of_every_type()
+    for record in given:
+        writer.add(record)
+    writer.commit(T0)
+    assert list(writer.recording().records()) == given
