@@ -73,7 +73,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     column_ns: int
     records: tuple[AnyRecord, ...]
     seq: int = 0
-    """Number of the last record that counts as past: whatever came after it comes next."""
+    """Every record numbered up to it is past; of those after it, the ones that were over by `t_ns`."""
     runs: dict[str, RunPast] = {}
     gpus: dict[str, GpuPast] = {}
     hosts: dict[str, HostPast] = {}
