@@ -183,7 +183,7 @@ class GputopApp(App[int]):
         if self._fast.cursor is None:
             self.say(travel.NO_TIME_AXIS)
             return
-        self._question = Question("go to", f"{'  '.join(goto.EXAMPLES)}   Enter goes, Esc leaves")
+        self._question = Question("go to", (*goto.EXAMPLES, " Esc leaves"))
         self.show()
 
     def answer(self, key: str, character: str | None) -> None:

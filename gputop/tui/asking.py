@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len
 
-from gputop.tui.lines import Line, Span, crop, fit
+from gputop.tui.lines import Line, Span, crop, fit, pieces
 
 MOST = 40
 """Characters that an answer may have."""
@@ -13,8 +15,8 @@ MOST = 40
 class Question:
     """What is asked, what was typed so far, and what was wrong with the last answer."""
 
-    def __init__(self, asks: str, hint: str) -> None:
-        self.asks, self.hint = asks, hint
+    def __init__(self, asks: str, hints: Sequence[str]) -> None:
+        self.asks, self.hints = asks, hints
         self.text = ""
         self.complaint = ""
 
@@ -42,6 +44,10 @@ class Question:
         room = width - 3 - cell_len(self.asks)
         shown = self.text if cell_len(self.text) < room else self.text[-max(1, room - 2) :]
         after = max(0, room - cell_len(shown) - 4)
-        tail = Span(crop(self.complaint, after), "warn") if self.complaint else Span(crop(self.hint, after), "dim")
+        tail = (
+            Span(crop(self.complaint, after), "warn")
+            if self.complaint
+            else Span(pieces(self.hints, after, "  "), "dim")
+        )
         asked = [Span(f" {self.asks} ", "key"), Span(shown, "bold"), Span(" ", "selected"), Span("  "), tail]
         return fit(asked, width)

@@ -69,12 +69,13 @@ def keep_picture(svg: str) -> str:
 def begin_recording(picture: Picture, *, cmdlines: bool) -> str:
     """Begins a recording of the picture and says where, or why it can't."""
     from gputop.recording.errors import Busy, Unreadable
+    from gputop.recording.naming import default_path
     from gputop.recording.recorder import Recorder
 
-    name, why = time.strftime("gputop-%Y%m%d-%H%M%S.gputop"), "no place to write to"
+    why = "no place to write to"
     for place in (Path.cwd, folder):
         try:
-            path = place() / name
+            path = default_path(time.time_ns(), place())
             picture.record(Recorder(path, cmdlines=cmdlines).start())
             return f"recording into {short(path)}; R ends it"
         except OSError as error:
@@ -85,7 +86,12 @@ def begin_recording(picture: Picture, *, cmdlines: bool) -> str:
 
 
 def short(path: Path) -> str:
-    """A path, from the home directory on where it is in there."""
+    """A path that fits: from the home directory on where it is in there, and rather its end than its beginning."""
     home = os.path.expanduser("~")
     text = str(path)
-    return clean("~" + text[len(home) :] if text.startswith(home + os.sep) else text, 60)
+    text = clean("~" + text[len(home) :] if text.startswith(home + os.sep) else text, 1000)
+    return text if len(text) <= MOST_PATH else "…" + text[1 - MOST_PATH :]
+
+
+MOST_PATH = 44
+"""Characters of a path in the last line: beside it there must be room for what was done."""

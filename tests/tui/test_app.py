@@ -95,22 +95,6 @@ def test_tab_selects_runs_in_a_ring_and_the_choice_outlives_other_runs() -> None
     drive(views.many_runs(3), act)
 
 
-def test_space_freezes_the_picture_and_says_how_far_it_lies_behind() -> None:
-    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
-        clock: Any = app._clock
-        await pilot.press("space")
-        picture.shown = views.later(views.view(), 20)
-        clock.now += 22
-        app.tick()
-        assert "paused, 20 s behind" in text_of(app)
-        assert "step 12 034" in text_of(app)
-        await pilot.press("space")
-        assert "paused" not in text_of(app)
-        assert "step 12 142" in text_of(app)
-
-    drive(views.view(), act)
-
-
 def test_fast_figures_move_at_each_look_histories_with_a_column_wording_later() -> None:
     def state(app: GputopApp) -> tuple[str, str, str]:
         panes = {pane.id: "\n".join(map(plain, pane._lines)) for pane in app.screen.query(Pane)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -11,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gputop.recording.state import RecordingState
 from gputop.records import Gpu, Host, Process, Run, Verdict, Worker
+from gputop.tui.asking import Question
 from gputop.tui.draw.overview import compose
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import plain
 from gputop.tui.screens import PAGES
-from gputop.view import GpuView, HostView, RunView, Share, View
+from gputop.view import Cursor, GpuView, HostView, RunView, Segment, Share, View
 from tests.tui import views
 from tests.tui.grid import flatten
 
@@ -92,8 +95,42 @@ def runs(draw: Any) -> RunView:
         gpu_uuid=draw(st.none() | st.just("GPU-0")),
         step_history=draw(HISTORY),
         step_max_history=draw(HISTORY),
+        said=draw(st.none() | st.just(views.bound_verdict())),
         cause_history=draw(st.lists(st.none() | st.just("sync") | st.just("x"), max_size=30).map(tuple)),
     )
+
+
+@st.composite
+def cursors(draw: Any) -> Cursor:
+    start = draw(st.sampled_from([views.NOW, views.NOW - 10**9, 0]))
+    long = draw(st.sampled_from([0, 1, 10**9, 86_400 * 10**9, 40 * 365 * 86_400 * 10**9]))
+    moment = st.integers(start - 10**9, start + long + 10**9)
+    segments = st.builds(Segment, moment, moment, st.sampled_from(["sync", "gpu-bound", "stalled", "of-the-future"]))
+    return Cursor(
+        from_ns=start,
+        to_ns=start + long,
+        at_ns=draw(moment),
+        live=draw(st.booleans()),
+        playing=draw(st.booleans()),
+        speed=draw(st.sampled_from([0.25, 1.0, 120.0])),
+        replay=draw(st.booleans()),
+        at_end=draw(st.booleans()),
+        skip_idle=draw(st.booleans()),
+        causes=tuple(draw(st.lists(segments, max_size=6))),
+        marks=tuple(draw(st.lists(st.tuples(moment, st.sampled_from(["epoch", "oom", "odd"])), max_size=9))),
+    )
+
+
+RECORDINGS = st.builds(
+    RecordingState,
+    path=NASTY,
+    since_ns=st.sampled_from([0, views.NOW, views.NOW + 10**9]),
+    bytes=st.integers(0, 1 << 50),
+    dropped=st.integers(0, 10),
+    state=st.sampled_from(["recording", "waiting", "ended", "of-the-future"]),
+    why=st.none() | NASTY,
+    said=st.lists(NASTY, max_size=2).map(tuple),
+)
 
 
 @st.composite
@@ -105,14 +142,17 @@ def any_view(draw: Any) -> View:
         hostname=draw(NASTY),
         waiting=draw(st.none() | NASTY),
         warnings=tuple(draw(st.lists(NASTY, max_size=1))),
+        cursor=draw(st.none() | cursors()),
+        recording=draw(st.none() | RECORDINGS),
     )
 
 
 @settings(max_examples=80, deadline=None)
-@given(any_view(), st.integers(0, 300), st.integers(0, 300), st.sampled_from([None, "a", "gone"]))
-def test_the_overview_fits_any_size(view: View, width: int, height: int, run_id: str | None) -> None:
+@given(any_view(), st.integers(0, 300), st.integers(0, 300), st.sampled_from([None, "a", "gone"]), st.booleans())
+def test_the_overview_fits_any_size(view: View, width: int, height: int, run_id: str | None, asked: bool) -> None:
     sight = Sight(view=view, slow=view, run_id=run_id)
-    rows = flatten(compose(sight, width, height), width, height)
+    question = Question("go to", ("14:05", "50%")) if asked else None
+    rows = flatten(compose(sight, width, height, question=question), width, height)
     assert not any(ord(char) < 32 or ord(char) == 127 for row in rows for char in row)
 
 
@@ -134,6 +174,16 @@ def test_every_page_draws_any_view(view: View, width: int, no_cmdline: bool) -> 
 def test_corner_sizes(width: int, height: int, gpu_count: int, run_count: int) -> None:
     view = views.many_gpus(gpu_count, runs=views.many_runs(run_count).runs)
     flatten(compose(Sight(view=view, slow=view), width, height), width, height)
+
+
+@pytest.mark.parametrize("make", [views.replay, views.replay_paused, views.replay_gap, views.looked_back])
+def test_the_past_is_never_taken_for_the_present_at_any_size(make: Callable[[], View]) -> None:
+    view = make()
+    for width, height in ((16, 1), (20, 2), (30, 3), (40, 4), (40, 8), (59, 24), (60, 12), (80, 24), (200, 60)):
+        text = "\n".join(flatten(compose(Sight(view=view, slow=view), width, height), width, height))
+        assert any(word in text for word in ("REPLAY", "PAST", "behind")), (width, height, text)
+        assert "live" not in text
+        assert "now" not in text.split() or "End" in text
 
 
 def test_a_run_that_vanished_from_the_fast_view_does_not_break_the_slow_one() -> None:

@@ -23,6 +23,22 @@ STATES: dict[str, tuple[Callable[[], Any], tuple[int, int], list[str]]] = {
     "why-120x40": (views.view, (120, 40), ["w"]),
     "narrow-60x12": (views.view, (60, 12), []),
     "tiny-40x8": (views.view, (40, 8), []),
+    "replay-80x24": (views.replay, (80, 24), []),
+    "replay-120x40": (views.replay, (120, 40), []),
+    "replay-200x60": (views.replay_simulated, (200, 60), []),
+    "replay-said-80x24": (views.replay_paused, (80, 24), []),
+    "replay-said-120x40": (views.replay_paused, (120, 40), []),
+    "replay-said-200x60": (views.replay_paused, (200, 60), []),
+    "replay-why-120x40": (views.replay_paused, (120, 40), ["w", "end"]),
+    "replay-go-to-80x24": (views.replay, (80, 24), ["colon", "x", "enter"]),
+    "replay-tiny-40x8": (views.replay, (40, 8), []),
+    "past-80x24": (views.looked_back, (80, 24), []),
+    "past-120x40": (views.looked_back, (120, 40), []),
+    "past-200x60": (views.looked_back, (200, 60), []),
+    "recording-80x24": (views.recording, (80, 24), []),
+    "recording-120x40": (views.recording, (120, 40), []),
+    "recording-200x60": (views.recording, (200, 60), []),
+    "recording-waits-80x24": (views.recording_waits, (80, 24), []),
 }
 
 

@@ -60,8 +60,9 @@ _SIGNS: dict[Mode, str] = {
 def words(cursor: Cursor, mode: Mode, width: int) -> str:
     """A mode in words that fit."""
     if mode in ("paused", "behind"):
+        word = "paused" if mode == "paused" else "past"
         behind = f"{figures.held(cursor.to_ns - cursor.at_ns)} behind"
-        texts = [f"{'paused' if mode == 'paused' else 'past'} · {behind}", behind]
+        texts = [word] if behind.startswith("0 s") else [f"{word} · {behind}", behind]
         return next((text for text in texts if cell_len(text) <= width), texts[-1])
     return {"playing": f"x{cursor.speed:g}", "held": "paused", "end": "end", "following": "newest"}.get(mode, "")
 
@@ -85,7 +86,7 @@ def blocks(view: View, y: int, width: int, rows: int) -> dict[str, Block]:
     cursor = view.cursor
     if cursor is None or rows <= 0:
         return {}
-    left = min(width, cell_len(position(cursor)) + 5)
+    left = min(width, max(cell_len(position(cursor)) + 5, 24 if cursor.replay and width >= 100 else 0))
     tempo = 13 if width >= 72 else 7
     cells = width - left - tempo
     if cells < MIN_MAP:
@@ -117,12 +118,15 @@ def _where(view: View, width: int) -> Line:
 
 
 def _date(cursor: Cursor, room: int) -> str:
-    """When that was: with its date, where there is room and it is a recording."""
-    try:
-        then = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(cursor.at_ns // 1_000_000_000))
-    except (OverflowError, ValueError, OSError):
-        return ""
-    return then if cursor.replay and len(then) <= room else clock_of(cursor.at_ns)
+    """When that was; of a recording with its date, which may be long ago."""
+    for form in ("%Y-%m-%d %H:%M:%S", "%d %b %H:%M:%S") if cursor.replay else ():
+        try:
+            then = time.strftime(form, time.localtime(cursor.at_ns // 1_000_000_000))
+        except (OverflowError, ValueError, OSError):
+            break
+        if len(then) <= room:
+            return then
+    return clock_of(cursor.at_ns)
 
 
 def _tempo(cursor: Cursor, width: int) -> Line:
@@ -159,7 +163,8 @@ def causes(cursor: Cursor, cells: int) -> list[str | None]:
         for cell in range(cell_of(begin, cursor, cells), cell_of(end, cursor, cells) + 1):
             first = cursor.from_ns + long * cell // cells
             within = min(end, cursor.from_ns + long * (cell + 1) // cells) - max(begin, first)
-            shares[cell][segment.cause] = shares[cell].get(segment.cause, 0) + max(0, within)
+            if within > 0:
+                shares[cell][segment.cause] = shares[cell].get(segment.cause, 0) + within
     return [max(share, key=lambda cause: share[cause]) if share else None for share in shares]
 
 

@@ -1,0 +1,308 @@
+"""Keys that move in time and record: what they ask of the picture, what is said where they can't."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from textual.binding import Binding
+from textual.pilot import Pilot
+
+from gputop.recording import recorder
+from gputop.recording.errors import Busy
+from gputop.tui import keys
+from gputop.tui.app import GputopApp
+from gputop.tui.draw import transport
+from gputop.tui.pane import Pane
+from gputop.tui.travel import MOVES
+from tests.tui import views
+from tests.tui.test_app import drive, text_of
+
+S = views.SECOND
+
+
+def asked(shown: Any, pressed: list[str], **options: Any) -> tuple[list[tuple[Any, ...]], str]:
+    """What the keys ask of the picture, and the screen after them."""
+    out: list[Any] = []
+
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        await pilot.press(*pressed)
+        out.append((list(picture.asked), text_of(app)))
+
+    drive(shown, act, **options)
+    return out[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "call"),
+    [
+        ("space", ("toggle",)),
+        ("left", ("seek_by", -2 * S)),
+        ("right", ("seek_by", 2 * S)),
+        ("pageup", ("seek_by", -2 * S * 56)),
+        ("pagedown", ("seek_by", 2 * S * 56)),
+        ("left_square_bracket", ("jump", -1)),
+        ("right_square_bracket", ("jump", 1)),
+        ("comma", ("step", -1)),
+        ("full_stop", ("step", 1)),
+        ("plus", ("faster",)),
+        ("equals_sign", ("faster",)),
+        ("minus", ("slower",)),
+        ("0", ("seek", views.NOW - 872 * S)),
+        ("home", ("seek", views.NOW - 872 * S)),
+        ("end", ("to_end",)),
+        ("G", ("to_end",)),
+        ("dollar_sign", ("to_end",)),
+        ("S", ("toggle_skip_idle",)),
+    ],
+)
+def test_a_key_asks_for_one_move(key: str, call: tuple[Any, ...]) -> None:
+    assert asked(views.replay(), [key])[0] == [call]
+
+
+def test_on_a_page_the_keys_in_time_still_work_and_the_others_scroll() -> None:
+    calls, shown = asked(views.replay(), ["w", "left", "space", "end", "home", "pageup", "dollar_sign"])
+    assert calls == [("seek_by", -2 * S), ("toggle",), ("to_end",)]
+    assert "0:14:32 / 1:12:03" in shown
+    assert "speaks for it" in shown
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("plus", "+ and - are for a replay"),
+        ("minus", "+ and - are for a replay"),
+        ("S", "in a replay only"),
+        ("right", "this is now; ← goes back in time"),
+        ("end", "this is now"),
+    ],
+)
+def test_what_a_live_view_cannot_do_is_said(key: str, says: str) -> None:
+    calls, shown = asked(views.live(), [key])
+    assert calls == []
+    assert says in shown
+
+
+def test_a_picture_without_time_says_so() -> None:
+    for key in ("space", "left", "colon"):
+        calls, shown = asked(views.view(), [key])
+        assert calls == []
+        assert "no past to go to" in shown
+
+
+def test_a_key_is_answered_without_waiting_for_the_next_look() -> None:
+    """Looks are an hour apart here; the picture moves only after the key."""
+
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        moved = threading.Event()
+        await pilot.press("space")
+        picture.shown = views.replay(playing=False)
+        app.call_later(moved.set)
+        while "‖ paused" not in text_of(app):
+            await asyncio.sleep(0)
+        assert moved.is_set()
+
+    drive(views.replay(), act)
+
+
+def test_it_is_not_looked_for_ever() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        await pilot.press("left")
+        for _ in range(100):
+            app.peek()
+        picture.shown = views.replay(playing=False)
+        await pilot.pause()
+        assert "► x1" in text_of(app)
+
+    drive(views.replay(), act)
+
+
+def typed(text: str) -> list[str]:
+    names = {":": "colon", "+": "plus", "-": "minus", "%": "percent_sign", " ": "space", "#": "number_sign"}
+    return [names.get(char, char) for char in text]
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("50%", ("seek", views.NOW - 872 * S + views.LONG // 2)),
+        ("+30s", ("seek", views.NOW + 30 * S)),
+        ("step 1200", ("seek_step", 1200)),
+        ("0:01:00", ("seek", views.NOW - 812 * S)),
+        ("14:20", ("seek", views.NOW + 400 * S)),
+    ],
+)
+def test_go_to_takes_what_it_promises(text: str, call: tuple[Any, ...]) -> None:
+    calls, shown = asked(views.replay(), ["colon", *typed(text), "enter"])
+    assert calls == [call]
+    assert "go to" in shown.splitlines()[-1]  # the footer's hint, no longer the question
+    assert "q quit" in shown
+
+
+def test_go_to_says_what_is_wrong_and_lets_mend_it() -> None:
+    calls, shown = asked(views.replay(), ["t", *typed("9:00"), "enter"])
+    assert calls == []
+    assert "9:00 lies outside of what there is: 1:12:03 long, 13:58:48 to 15:10:51" in shown
+    calls, shown = asked(views.replay(), ["t", *typed("x"), "enter", "backspace", *typed("50%"), "enter"])
+    assert len(calls) == 1
+    calls, shown = asked(views.replay(), ["t", *typed("50%"), "escape"])
+    assert calls == []
+    assert "q quit" in shown
+
+
+def test_while_a_place_is_typed_keys_do_nothing_else() -> None:
+    calls, shown = asked(views.replay(), ["colon", "w", "S", "space", "left", "tab", "s", "h"])
+    assert calls == []
+    assert "go to wS sh" in shown
+
+
+def test_q_quits_even_then() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        await pilot.press("colon", "1", "q")
+        assert app.return_value == 0
+
+    drive(views.replay(), act)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 2), (40, 8), (60, 12), (80, 24)])
+def test_go_to_works_at_every_size(size: tuple[int, int]) -> None:
+    calls, _ = asked(views.replay(), ["colon", *typed("50%"), "enter"], size=size)
+    assert len(calls) == 1
+
+
+def test_a_click_on_the_map_goes_there() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        pane = app.screen.query_one("#map", Pane)
+        await pilot.click("#map", offset=(20, 1))
+        cursor = picture.shown.cursor
+        assert cursor is not None
+        assert picture.asked == [("seek", transport.moment(20, cursor, pane.size.width))]
+        await pilot.click("#verdict", offset=(20, 1))
+        assert len(picture.asked) == 1
+
+    drive(views.replay(), act)
+
+
+class Fake:
+    """Stands for the recorder."""
+
+    fault: Exception | None = None
+    made: list[tuple[Path, bool]]
+
+    def __init__(self, path: Path, *, cmdlines: bool = True) -> None:
+        if type(self).fault is not None:
+            raise type(self).fault
+        type(self).made.append((path, cmdlines))
+
+    def start(self) -> Fake:
+        return self
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Fake]:
+    kind = type("Own", (Fake,), {"made": [], "fault": None})
+    monkeypatch.setattr(recorder, "Recorder", kind)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return kind
+
+
+def record(shown: Any, **options: Any) -> tuple[list[tuple[Any, ...]], str]:
+    """Presses R and waits for the answer, which comes from another thread."""
+    out: list[Any] = []
+
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        await pilot.press("R")
+        while "record" not in app.note():
+            await asyncio.sleep(0)
+        out.append((picture.asked, app.note()))
+
+    drive(shown, act, **options)
+    return out[0]
+
+
+def test_recording_begins_in_the_current_folder_and_says_where(fake: type[Fake], tmp_path: Path) -> None:
+    calls, says = record(views.live(), no_cmdline=True)
+    ((path, cmdlines),) = fake.made
+    assert [call[0] for call in calls] == ["record"]
+    assert path.parent == tmp_path
+    assert path.name.startswith("gputop-")
+    assert path.suffix == ".gputop"
+    assert not cmdlines
+    assert path.name in says
+    assert "R ends it" in says
+
+
+def test_a_folder_that_cannot_be_written_gives_way_to_the_state_folder(
+    fake: type[Fake], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> Path:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "cwd", gone)
+    record(views.live())
+    assert fake.made[0][0].parent == tmp_path / "state" / "gputop"
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Busy("another gputop records into it"), "no recording: another gputop records into it"),
+        (OSError(28, "No space left on device"), "no recording: no space left on device"),
+    ],
+)
+def test_a_recording_that_cannot_begin_says_why(fake: type[Fake], fault: Exception, says: str) -> None:
+    fake.fault = fault
+    calls, answer = record(views.live())
+    assert calls == []
+    assert says in answer
+
+
+def test_the_same_key_ends_it(fake: type[Fake]) -> None:
+    calls, says = record(views.recording())
+    assert calls == [("stop_recording",)]
+    assert "gputop-20260921-141000.gputop" in says
+    ended = msgspec.structs.replace(views.recording(state="ended"))
+    calls, _ = record(ended)
+    assert [call[0] for call in calls] == ["record"]
+
+
+def test_a_replay_is_not_recorded(fake: type[Fake]) -> None:
+    calls, says = record(views.replay())
+    assert calls == []
+    assert "a recording already" in says
+
+
+def bindings() -> list[Binding]:
+    every = (*keys.GENERAL, *keys.IN_TIME, *keys.OVERVIEW, *keys.PAGE)
+    return [binding for binding in every if isinstance(binding, Binding)]
+
+
+def test_every_binding_has_an_id_of_its_own_a_description_and_if_shown_a_tooltip() -> None:
+    ids = [binding.id for binding in bindings()]
+    assert None not in ids
+    assert len(set(ids)) == len(ids)
+    for binding in bindings():
+        assert binding.description
+        assert binding.tooltip or not binding.show
+
+
+def test_no_key_means_two_things_on_one_screen() -> None:
+    for own in (keys.OVERVIEW, keys.PAGE):
+        every = [
+            key for binding in (*keys.GENERAL, *keys.IN_TIME, *own) if isinstance(binding, Binding)
+            for key in binding.key.split(",")
+        ]  # fmt: skip
+        assert len(every) == len(set(every))
+
+
+def test_every_move_has_a_key_and_every_key_a_move() -> None:
+    named = {name for binding in bindings() for name in MOVES if f"travel('{name}')" in binding.action}
+    assert named == set(MOVES)
+    assert all(
+        "travel" not in binding.action or any(f"'{n}'" in binding.action for n in MOVES) for binding in bindings()
+    )
