@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -24,7 +23,6 @@ from gputop.recording.errors import Busy, Unreadable
 from gputop.recording.naming import default_path
 from gputop.recording.recorder import Recorder
 from gputop.recording.state import RecordingState
-from gputop.view import View
 
 HANGUP = 129
 REFRESH_S = 0.5
@@ -85,40 +83,42 @@ def for_command(file: str, token: str, ready_fd: str, orders_fd: str) -> int:
 def record(path: Path, limits: Limits, ending: Ending, launcher: Launcher, *, cmdlines: bool = True) -> int:
     """Record to the path until the end; returns the exit code. Raises Failure, UsageError."""
     fresh = not path.exists()
-    recorder = _open(path, limits, cmdlines)
+    wanted = False
     try:
-        source = open_live({"no_cmdline": not cmdlines})
-        journal = Journal()
-        feed = Feed(source, hostname=os.uname().nodename, refresh_s=REFRESH_S)
         with ending.signals():
-            feed.start()
-            feed.record(recorder.start())
-            journal.began(recorder.path, fresh, ending.words())
-            launcher.say("ready")
+            recorder = _open(path, limits, cmdlines)
             try:
-                _follow(feed, recorder, journal, lambda view: ending.over(view) or launcher.abandons())
+                feed = Feed(
+                    open_live({"no_cmdline": not cmdlines}), hostname=os.uname().nodename, refresh_s=REFRESH_S
+                ).start()
+                wanted = True
+                feed.record(recorder.start())
+                launcher.say("ready")
+                _follow(feed, recorder, fresh, ending, launcher)
             finally:
-                feed.close()
                 recorder.close(CLOSE_S)
-            journal.saw(feed.view(), recorder.state())
-            journal.ended(recorder.state(), ending.elapsed_s())
-        if feed.fault is not None:
-            raise feed.fault
-    except Failure:
-        launcher.abandoned = True
-        raise
     finally:
-        recorder.close(CLOSE_S)
-        if launcher.abandoned and fresh:
+        if fresh and (launcher.abandoned or not wanted):
             _remove(path)
+    if feed.fault is not None:
+        raise feed.fault
     return HANGUP if ending.hung_up else _code(recorder.state(), limits)
 
 
-def _follow(feed: Feed, recorder: Recorder, journal: Journal, over: Callable[[View], bool]) -> None:
+def _follow(feed: Feed, recorder: Recorder, fresh: bool, ending: Ending, launcher: Launcher) -> None:
+    """Say what happens until it is time to end, then let go of everything."""
+    journal = Journal()
+    journal.began(recorder.path, fresh, ending.words())
     view = feed.view()
-    while not (over(view) or feed.ended() or recorder.state().state == "ended"):
-        view = feed.wait(view, WAIT_S)
-        journal.saw(view, recorder.state())
+    try:
+        while not (ending.over(view) or launcher.abandons() or feed.ended() or recorder.state().state == "ended"):
+            view = feed.wait(view, WAIT_S)
+            journal.saw(view, recorder.state())
+    finally:
+        feed.close()
+        recorder.close(CLOSE_S)
+    journal.saw(feed.view(), recorder.state())
+    journal.ended(recorder.state(), ending.elapsed_s())
 
 
 def _code(state: RecordingState, limits: Limits) -> int:
