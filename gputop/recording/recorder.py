@@ -44,6 +44,7 @@ class Recorder:
         system: System | None = None,
         spool: Spool | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        period_s: float = PERIOD_S,
     ) -> None:
         """Open the file. Raises Busy, Unreadable or OSError when it can't be recorded to.
 
@@ -53,9 +54,10 @@ class Recorder:
         self.path = path = Path(os.path.abspath(path))
         self._limits = Limits(max_bytes, keep_ns, floor_bytes)
         self._system = system or System(open=lambda at, now_ns: open_writer(at, now_ns, cmdlines))
-        self._spool = spool or Spool()
+        self._spool = Spool() if spool is None else spool
         self._clock = clock
         self._monotonic = monotonic
+        self._period_s = period_s
         self._since_ns = clock()
         self._destination: Destination | None = None
         self._error: Exception | None = None
@@ -109,7 +111,7 @@ class Recorder:
             self._busy_since = None
             self._opened.set()
         self._started.wait()
-        while not self._stop.wait(PERIOD_S) and not self._destination.ended:
+        while not self._stop.wait(self._period_s) and not self._destination.ended:
             self._write(self._destination.turn)
         self._write(self._destination.close)
         self._left.set()
