@@ -5,40 +5,61 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
-from gputop.cli.options import debug_option
+from gputop.cli.options import debug_option, merged
 
 
 @click.command()
 @debug_option
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--html", metavar="OUT", help="Write one self-contained page with charts to OUT (-: stdout).")
 @click.option("--no-cmdline", is_flag=True, help="Leave out command lines and users.")
-def command(file: Path, as_json: bool, no_cmdline: bool) -> int:
+@click.option("--no-color", is_flag=True, help="No colour at all (also: NO_COLOR).")
+@click.option("--ascii", "ascii_", is_flag=True, help="Write ASCII characters only.")
+@click.pass_context
+def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, **options: Any) -> int:
     """Say what held a recorded run back: shares of time, evidence, advice, the expected gain.
 
-    FILE is a trace in JSON Lines, one record a line.
+    FILE is a recording, or a trace in JSON Lines.
     """
-    from gputop.report import summary, text
-    from gputop.report.judged import judge_trace
-    from gputop.sources.trace import Unreadable, read
+    from gputop.report import page, summary, words
+    from gputop.report.paper import paper_for
+    from gputop.report.reading import Unreadable, judge_file
 
+    if as_json and html == "-":
+        raise click.UsageError("--json and --html - both write to stdout; name a file for the page")
+    options = merged(ctx, options)
     try:
-        records, warnings = read(file)
+        judged, warnings = judge_file(file)
     except Unreadable as error:
         raise Failure(str(error), UNREADABLE) from None
-    judged = judge_trace(records, str(file))
-    if as_json:
+    report = summary.of_trace(judged, warnings, cmdlines=not options["no_cmdline"])
+    if as_json or html == "-":
         for warning in warnings:
             print(f"gputop: {warning}", file=sys.stderr)
-        json.dump(
-            summary.of_trace(judged, tuple(warnings), cmdlines=not no_cmdline), sys.stdout, indent=1, allow_nan=False
-        )
+    if as_json:
+        json.dump(report, sys.stdout, indent=1, allow_nan=False)
         sys.stdout.write("\n")
-    else:
-        sys.stdout.write(text.of_trace(judged, tuple(warnings)))
+    if html is not None:
+        _write(html, page.of_report(report, judged.series))
+    if not as_json and html is None:
+        paper = paper_for(sys.stdout, ascii=bool(options["ascii_"]), color=not options["no_color"])
+        sys.stdout.write(words.of_report(report, paper))
     return 0
+
+
+def _write(out: str, text: str) -> None:
+    """The page, into a file or to stdout. Raises Failure."""
+    if out == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(out).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{out} can't be written: {(error.strerror or 'unknown reason').lower()}") from None

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from gputop.records import Gpu
+from gputop.report import hindsight
+from gputop.report.account import Account, Epoch, GpuAccount, Spread
+from gputop.report.jobs import jobs
 from gputop.report.judged import Judged, RunReport, report_on
-from gputop.tiers import percentile
-from gputop.tracks import RunTrack
 from gputop.view import GpuView, RunView, Segment, View
 
 SCHEMA = 1
@@ -18,6 +19,9 @@ SCHEMA = 1
 
 MAX_DEPTH = 16
 """Nesting beyond this is no figure."""
+
+MAX_EPOCHS = 400
+"""Epochs listed for a run."""
 
 CANONICAL = ("data", "h2d", "forward", "backward", "optimizer")
 """Phases that are always listed, null when they were never observed."""
@@ -36,10 +40,22 @@ def of_trace(judged: Judged, warnings: tuple[str, ...] = (), *, cmdlines: bool =
     view = judged.view(warnings)
     runs = []
     for run in view.runs:
-        figures = _run(run, view, judged.runs[run.run.run_id])
-        figures.update(_whole(judged.watch.timeline.runs[run.run.run_id], run))
+        report = judged.runs[run.run.run_id]
+        figures = _run(run, view, report)
+        figures.update(_whole(judged.accounts.get(run.run.run_id, Account())))
+        figures.update(_then_and_now(report))
+        if figures["gpu"] is not None:
+            figures["gpu"].update(full(judged.gpus.get(figures["gpu"]["uuid"], GpuAccount())))
         runs.append(figures)
-    return _frame(view, runs, judged.from_ns, judged.to_ns, cmdlines)
+    frame = _frame(view, runs, judged.from_ns, judged.to_ns, cmdlines)
+    for gpu in frame["gpus"]:
+        gpu.update(full(judged.gpus.get(gpu["gpu_uuid"], GpuAccount())))
+    frame["hosts"] = [full(host) for host in judged.hosts.values()]
+    frame["jobs"] = full(jobs(runs))
+    frame["events"] = [full(mark) for mark in judged.series.marks]
+    frame["sampled"] = judged.sampled
+    frame["judgements"] = judged.judgements
+    return frame
 
 
 def full(value: Any, depth: int = 0) -> Any:
@@ -98,27 +114,64 @@ def _run(run: RunView, view: View, report: RunReport) -> Json:
     }
 
 
-def _whole(track: RunTrack, run: RunView) -> Json:
+def _whole(account: Account) -> Json:
     """Figures over a run's whole length, in place of those of its last window."""
-    if not track.train_steps or track.train_ns <= 0:
-        return {}
-    exact = sorted(step.dur_ns / 1e6 for step in track.steps if not step.partial and track.kind(step) == "train")
-    if len(exact) == track.train_steps:
-        step_ms = {"p50": percentile(exact, 0.5), "p95": percentile(exact, 0.95), "max": exact[-1]}
-    else:
-        highs = [bucket.high for bucket in track.minutes.all()]
-        top = max(highs, default=0.0)
-        p50, p95 = (min(track.sketch.quantile(q) or top, top) / 1e6 for q in (0.5, 0.95))
-        step_ms = {"p50": p50, "p95": p95, "max": top / 1e6}
-    span_s = ((track.last_end or 0) - (track.first_t or 0)) / 1e9
-    named = {name: 100 * ns / track.train_ns for name, ns in track.phases.items()}
+    whole: Json = {
+        "from_ns": account.from_ns,
+        "to_ns": account.to_ns,
+        "steady_ms": _steady(account),
+        "epochs_total": len(account.epochs),
+        "epochs": [_epoch(epoch) for epoch in _some(account.epochs)],
+        "episodes": [full(episode) for episode in account.episodes],
+    }
+    if not account.steps or account.train_ns <= 0:
+        return whole
+    span_s = ((account.to_ns or 0) - (account.from_ns or 0)) / 1e9
+    named = {name: 100 * ns / account.train_ns for name, ns in account.phases_ns.items()}
     named["other"] = max(0.0, 100 - sum(named.values()))
     return {
-        "steps": track.train_steps,
-        "step_ms": step_ms,
-        "steps_per_s": track.train_steps / span_s if span_s > 0 else None,
-        "samples_per_s": track.samples / span_s if span_s > 0 and track.samples else None,
+        **whole,
+        "steps": account.steps,
+        "step_ms": _spread(account.every),
+        "steps_per_s": account.steps / span_s if span_s > 0 else None,
+        "samples_per_s": account.samples / span_s if span_s > 0 and account.samples else None,
         "phases_pct": _phases(named),
+    }
+
+
+def _spread(spread: Spread | None) -> Json:
+    if spread is None:
+        return {"p50": None, "p95": None, "p99": None, "max": None}
+    return {"p50": spread.p50, "p95": spread.p95, "p99": spread.p99, "max": spread.max}
+
+
+def _steady(account: Account) -> Json:
+    return {
+        **_spread(account.steady),
+        "steps": account.steady.steps if account.steady else 0,
+        "warmup_steps": account.warmup_steps,
+        "epoch_firsts": account.epoch_firsts,
+    }
+
+
+def _some(epochs: tuple[Epoch, ...]) -> tuple[Epoch, ...]:
+    """The epochs that are listed: of very many, the first and the last ones."""
+    if len(epochs) <= MAX_EPOCHS:
+        return epochs
+    return (*epochs[: MAX_EPOCHS // 2], *epochs[-MAX_EPOCHS // 2 :])
+
+
+def _epoch(epoch: Epoch) -> Json:
+    return {**full(epoch), "steps_per_s": full(epoch.steps_per_s)}
+
+
+def _then_and_now(report: RunReport) -> Json:
+    """What was said at the time, and where today's rules say something else."""
+    return {
+        "notices": list(report.notices),
+        "said": [_segment(segment) for segment in report.said],
+        "said_differs": full(report.differs),
+        "said_differs_pct": hindsight.share_pct(report.differs, report.segments) if report.said else None,
     }
 
 

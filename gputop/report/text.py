@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from gputop.records import Gpu, Host, Run, Sampler, Verdict, clean
-from gputop.report import summary
+from gputop.report import summary, words
 from gputop.report.judged import Judged
+from gputop.report.paper import Paper
 from gputop.view import RunView, View
 
 GIB = 1024**3
@@ -26,9 +27,9 @@ def of_view(view: View, idle: Verdict | None = None) -> str:
     return "\n".join(_view_lines(view, idle)) + "\n"
 
 
-def of_trace(judged: Judged, warnings: tuple[str, ...] = ()) -> str:
+def of_trace(judged: Judged, warnings: tuple[str, ...] = (), paper: Paper | None = None) -> str:
     """A whole trace in words."""
-    return "\n".join(_trace_lines(judged, warnings)) + "\n"
+    return words.of_report(summary.of_trace(judged, warnings), paper)
 
 
 def verdict_line(verdict: Verdict) -> str:
@@ -42,14 +43,14 @@ def verdict_line(verdict: Verdict) -> str:
 
 def gain_words(verdict: Verdict) -> list[str]:
     """Gain and confidence in words, as far as they are known."""
-    words = []
+    said = []
     if verdict.speedup_limit is not None and verdict.speedup_limit >= 1.05:
-        words.append(f"up to {verdict.speedup_limit:.1f}x faster")
+        said.append(f"up to {verdict.speedup_limit:.1f}x faster")
     if verdict.cause not in ("unknown", "idle", "warmup"):
-        words.append(f"confidence {100 * verdict.confidence:.0f} %")
+        said.append(f"confidence {100 * verdict.confidence:.0f} %")
     if verdict.tentative and verdict.cause != "warmup":
-        words.append("tentative")
-    return words
+        said.append("tentative")
+    return said
 
 
 def run_title(run: Run) -> str:
@@ -109,8 +110,8 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
         if advice.code:
             for line in advice.code.splitlines():
                 yield f"      {clean(line)}"
-    if words := gain_words(verdict):
-        yield "  " + " · ".join(words)
+    if said := gain_words(verdict):
+        yield "  " + " · ".join(said)
     for piece in verdict.evidence[:6]:
         yield f"  {'+' if piece.supports else '-'} {clean(piece.signal, 100)}{_value(piece.value, piece.unit)}"
     if verdict.runner_up is not None:
@@ -178,46 +179,7 @@ def sampler_line(sampler: Sampler) -> str:
     )
 
 
-def _trace_lines(judged: Judged, warnings: tuple[str, ...]) -> Iterator[str]:
-    figures = summary.of_trace(judged, warnings)
-    span = (judged.to_ns - judged.from_ns) / 1e9
-    yield f"gputop report · {clean(judged.watch.source, 100)} · {_span(span)}" + (
-        " · simulated GPU" if figures["simulated"] else ""
-    )
-    view = judged.view(warnings)
-    views = {run.run.run_id: run for run in view.runs}
-    for run in figures["runs"]:
-        report = judged.runs[run["run_id"]]
-        yield ""
-        facts = [run_title(views[run["run_id"]].run), f"{run['steps']} steps"]
-        if run["step_ms"]["p50"] is not None:
-            ms = run["step_ms"]
-            facts.append(f"{_ms(ms['p50'])} a step (p95 {_ms(ms['p95'])}, max {_ms(ms['max'])})")
-        yield " · ".join(facts)
-        yield from _verdict_lines(report.verdict)
-        known = [(name, pct) for name, pct in run["phases_pct"].items() if pct is not None]
-        if known:
-            yield "  time: " + " · ".join(f"{SHORT.get(name, clean(name, 20))} {pct:.0f} %" for name, pct in known)
-        if len(report.causes_pct) > 1:
-            shares = sorted(report.causes_pct.items(), key=lambda item: -item[1])
-            yield "  over the run: " + " · ".join(f"{cause} {pct:.0f} %" for cause, pct in shares)
-    if not figures["runs"]:
-        yield ""
-        yield "no training run in this trace"
-    yield ""
-    yield from _machine_lines(view)
-    for warning in warnings:
-        yield f"note: {clean(warning, 300)}"
-
-
 def _ms(value: float) -> str:
     if value >= 10_000:
         return f"{value / 1000:.1f} s"
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    hours, rest = divmod(int(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min"

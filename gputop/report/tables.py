@@ -1,0 +1,101 @@
+"""Tables of a report: rows of figures as text, and how they stand on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gputop.records import clean
+from gputop.report import figures as fig
+from gputop.report.paper import cells
+
+Json = dict[str, Any]
+Rows = list[list[str]]
+
+RANKS_SHOWN = 16
+"""Ranks in a table; of more, the odd ones and the first are shown and the rest is counted."""
+
+NONE = "-"
+"""Stands where a figure is not known."""
+
+
+def table(rows: Rows, indent: str, align: str, limit: int | None = None) -> Iterator[str]:
+    """Rows in columns, `l`eft or `r`ight aligned, two spaces apart; the last column is cut where `limit` ends."""
+    if not rows:
+        return
+    widths = [max(cells(_plain(row[column])) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        line = indent
+        for column, cell in enumerate(row):
+            gap = " " * (widths[column] - cells(_plain(cell)))
+            line += (gap + cell if align[column] == "r" else cell + gap) + "  "
+        line = line.rstrip()
+        yield line if limit is None or cells(_plain(line)) <= limit else line[:limit]
+
+
+def _plain(text: str) -> str:
+    """Text without its colours."""
+    if "\x1b" not in text:
+        return text
+    out, skipping = [], False
+    for char in text:
+        if char == "\x1b":
+            skipping = True
+        if not skipping:
+            out.append(char)
+        elif char == "m":
+            skipping = False
+    return "".join(out)
+
+
+def epoch_rows(run: Json, limit: int) -> Rows:
+    """A head and a row for each epoch: number, steps, length, steps a second, what its first step cost."""
+    epochs = run["epochs"]
+    if not epochs:
+        return []
+    rows = [["epoch", "steps", "took", "steps/s", "first step"]]
+    half = limit // 2
+    few = epochs if len(epochs) <= limit else [*epochs[:half], None, *epochs[-half:]]
+    for number, epoch in enumerate(few):
+        if epoch is None:
+            rows.append(["…"] * 5)
+            continue
+        name = epoch["epoch"] if epoch["epoch"] is not None else number + 1
+        rows.append(
+            [
+                str(name),
+                NONE if epoch["steps"] is None else fig.count(epoch["steps"]),
+                fig.span((epoch["to_ns"] - epoch["from_ns"]) / 1e9),
+                NONE if epoch["steps_per_s"] is None else fig.rate(epoch["steps_per_s"]),
+                NONE if epoch["first_step_ms"] is None else fig.ms(epoch["first_step_ms"]),
+            ]
+        )
+    return rows
+
+
+def rank_rows(members: Sequence[Json], job: Json) -> Rows:
+    """A head and a row for each rank of a job: steps, usual and p95 step, data wait, GPU, verdict."""
+    odd = {outlier["run_id"] for outlier in job["outliers"]}
+    rows = [["rank", "steps", "p50", "p95", "data", "GPU", "verdict"]]
+    shown = list(members)
+    if len(members) > RANKS_SHOWN:
+        shown = [run for run in members if run["run_id"] in odd][: RANKS_SHOWN - 1]
+        shown = sorted([*(run for run in members[:1] if run not in shown), *shown], key=lambda run: run["rank"] or 0)
+    for run in shown:
+        steady = run["steady_ms"] if run["steady_ms"]["p50"] is not None else run["step_ms"]
+        util = (run["gpu"] or {}).get("util_mean_pct")
+        data = run["phases_pct"]["data"]
+        rows.append(
+            [
+                NONE if run["rank"] is None else str(run["rank"]),
+                fig.count(run["steps"]),
+                NONE if steady["p50"] is None else fig.ms(steady["p50"]),
+                NONE if steady["p95"] is None else fig.ms(steady["p95"]),
+                NONE if data is None else fig.pct(data),
+                NONE if util is None else fig.pct(util),
+                clean(run["verdict"]["cause"], 40) + (" *" if run["run_id"] in odd else ""),
+            ]
+        )
+    if len(shown) < len(members):
+        rows.append(["…", "", "", "", "", "", f"{len(members) - len(shown)} more, much like rank {members[0]['rank']}"])
+    return rows

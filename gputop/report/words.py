@@ -1,0 +1,302 @@
+"""A report in words: what held each run back, how sure that is, what to change and what it would gain; then figures.
+
+Everything is read from the report's JSON (summary.of_trace), so that words, JSON and page tell the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from gputop.records import clean
+from gputop.report import figures as fig
+from gputop.report.paper import BOLD, DIM, Paper, bar, code, paragraph
+from gputop.report.tables import epoch_rows, rank_rows, table
+
+Json = dict[str, Any]
+
+LONG = 2000
+"""Characters of an outside text that are shown: more than any sentence has."""
+
+PHASES = {
+    "data": "waiting for data", "h2d": "copy to the device", "forward": "forward", "backward": "backward",
+    "optimizer": "optimizer", "sync": "reading device values", "comm": "collectives", "checkpoint": "checkpoints",
+    "eval": "evaluation", "self": "gputop itself", "other": "other (no mark covers it)",
+}  # fmt: skip
+"""What a phase is, in words."""
+
+EPISODES = {"checkpoint": "checkpoint", "eval": "evaluation", "gc": "garbage collection"}
+
+NO_GAIN = ("unknown", "idle", "warmup")
+
+EPOCHS_SHOWN = 12
+"""Epochs listed in words; of more, the first and the last."""
+
+
+def of_report(report: Json, paper: Paper | None = None) -> str:
+    """A report's JSON in words."""
+    paper = paper or Paper()
+    return paper.finish("\n".join(_lines(report, paper)) + "\n")
+
+
+def _lines(report: Json, paper: Paper) -> Iterator[str]:
+    yield from (paper.ink(line, BOLD) for line in paragraph(headline(report), paper.width))
+    runs = {run["run_id"]: run for run in report["runs"]}
+    for job in report["jobs"]:
+        yield ""
+        lead = runs[job["lead"]]
+        members = [runs[run_id] for run_id in job["run_ids"]]
+        yield from _run(lead, members, job, report, paper)
+    if not runs:
+        yield ""
+        yield "no training run in this trace"
+    yield ""
+    yield from _machine(report, paper)
+    for warning in report["warnings"]:
+        yield from paragraph(clean(warning, LONG), paper.width, "note: ")
+
+
+def headline(report: Json) -> str:
+    """What the report is of: file, length, when."""
+    from_ns, to_ns = report["from_ns"], report["to_ns"]
+    parts = ["gputop report", clean(report["source"], LONG), fig.span((to_ns - from_ns) / 1e9)]
+    if to_ns > from_ns:
+        same = fig.moment(from_ns)[:10] == fig.moment(to_ns)[:10]
+        parts.append(f"{fig.moment(from_ns)} to {fig.moment(to_ns, day=not same)}")
+    if report["simulated"]:
+        parts.append("simulated GPU")
+    return " · ".join(parts)
+
+
+def _run(lead: Json, members: list[Json], job: Json, report: Json, paper: Paper) -> Iterator[str]:
+    """A job: the verdict that stands for it, its ledger and figures, and its ranks where there are several."""
+    yield from paragraph(" · ".join(facts(lead, len(members))), paper.width, "")
+    yield from _verdict(lead, paper)
+    if len(members) > 1:
+        yield from _ranks(members, job, paper)
+    of = f"rank {lead['rank']}" if len(members) > 1 else ""
+    yield from _ledger(lead, of, paper)
+    yield from _over_time(lead, paper)
+    yield from _percentiles(lead, paper)
+    yield from _epochs(lead, paper)
+    for episode in lead["episodes"]:
+        yield from _labelled(EPISODES.get(episode["kind"], episode["kind"]), episode_words(episode), paper)
+    yield from _hindsight(lead, paper)
+    for notice in lead["notices"]:
+        yield from _labelled("note", clean(notice, LONG), paper)
+
+
+def title(run: Json) -> str:
+    """A run's name: its script, else its id."""
+    return clean(PurePath(run["script"]).name if run["script"] else run["run_id"], 60)
+
+
+def facts(run: Json, ranks: int) -> list[str]:
+    """Who a run (or a job of several ranks) is and how fast it went, in short pieces."""
+    out = [title(run)]
+    if ranks > 1:
+        out.append(f"{ranks} ranks" + (f" of {run['world_size']}" if ranks != run["world_size"] else ""))
+    elif (run["world_size"] or 1) > 1:
+        out.append(f"rank {run['rank']}/{run['world_size']}")
+    if run["pid"] and ranks == 1:
+        out.append(f"pid {run['pid']}")
+    out.append(f"{fig.count(run['steps'])} step{'s' if run['steps'] != 1 else ''}" + (" a rank" if ranks > 1 else ""))
+    if run["step_ms"]["p50"] is not None:
+        out.append(f"{fig.ms(run['steady_ms']['p50'] or run['step_ms']['p50'])} a step")
+    if run["steps_per_s"]:
+        out.append(f"{fig.rate(run['steps_per_s'])} steps/s")
+    if run["samples_per_s"]:
+        out.append(f"{fig.rate(run['samples_per_s'])} samples/s" + (" a rank" if ranks > 1 else ""))
+    if run["state"] in ("lost", "stalled"):
+        out.append({"lost": "its process vanished", "stalled": "stalled"}[run["state"]])
+    return out
+
+
+def gain(run: Json) -> list[str]:
+    """What the cure would gain, how sure the verdict is, and for how much of the run it holds."""
+    verdict, out = run["verdict"], []
+    if verdict["speedup_limit"] is not None and verdict["speedup_limit"] >= 1.05:
+        out.append(f"up to {verdict['speedup_limit']:.1f}x faster")
+    if verdict["cause"] not in NO_GAIN:
+        out.append(f"confidence {100 * verdict['confidence']:.0f} %")
+    if verdict["tentative"] and verdict["cause"] != "warmup":
+        out.append("tentative")
+    held = run["causes_pct"].get(verdict["cause"])
+    if held is not None and len(run["causes_pct"]) > 1:
+        out.append(f"held {fig.pct(held)} of the run")
+    return out
+
+
+def _verdict(run: Json, paper: Paper) -> Iterator[str]:
+    verdict = run["verdict"]
+    cause = verdict["cause"].upper()
+    lines = list(paragraph(clean(verdict["headline"], LONG), paper.width, f"{cause}  ", "  "))
+    yield paper.ink(cause, BOLD) + lines[0][len(cause) :]
+    yield from lines[1:]
+    for advice in verdict["advice"][:3]:
+        why = f"  ({clean(advice['why'], LONG)})" if advice["why"] else ""
+        yield from paragraph(clean(advice["do"], LONG) + why, paper.width, "  → ")
+        for line in (advice["code"] or "").splitlines():
+            yield from code(clean(line, LONG), paper.width, "      ")
+    if words := gain(run):
+        yield from paragraph(" · ".join(words), paper.width, "  ")
+    for piece in verdict["evidence"][:6]:
+        sign = "  + " if piece["supports"] else "  - "
+        yield from paragraph(clean(piece["signal"], LONG) + value(piece["value"], piece["unit"]), paper.width, sign)
+    if verdict["runner_up"] is not None:
+        share = verdict["runner_up"]["share_pct"]
+        yield f"  next: {verdict['runner_up']['cause']}" + (f" ({fig.pct(share)})" if share is not None else "")
+
+
+def value(figure: float | str | None, unit: str | None) -> str:
+    """A signal's value with its unit, as it follows the signal's name; nothing where it is not known."""
+    if figure is None:
+        return ""
+    if figure == 1 and unit is not None:
+        unit = unit.removesuffix("s")
+    shown = clean(figure, 200) if isinstance(figure, str) else f"{figure:.4g}"
+    return f": {shown}{' ' + unit if unit else ''}"
+
+
+def _labelled(label: str, text: str, paper: Paper) -> Iterator[str]:
+    """A line of figures under a label."""
+    head = f"  {label}: "
+    lines = list(paragraph(text, paper.width, head, "    "))
+    yield "  " + paper.ink(f"{label}:", DIM) + lines[0][len(head) - 1 :]
+    yield from lines[1:]
+
+
+def _ledger(run: Json, of: str, paper: Paper) -> Iterator[str]:
+    known = {name: pct for name, pct in run["phases_pct"].items() if pct is not None}
+    if not known:
+        return
+    clock = f" ({run['clock']} clock)" if run["clock"] not in (None, "device") else ""
+    if paper.width is None:
+        shares = " · ".join(f"{clean(name, 40)} {fig.pct(pct)}" for name, pct in known.items())
+        yield from _labelled(f"time{' of ' + of if of else ''}", shares + clock, paper)
+        return
+    yield "  " + paper.ink(f"where the time went{' on ' + of if of else ''}{clock}:", DIM)
+    yield "  " + bar(known, min(paper.width - 4, 76), paper)
+    rows = [
+        [bar({name: 100.0}, 1, paper), PHASES.get(name, clean(name, 40)), fig.pct(pct)]
+        for name, pct in known.items()
+        if pct >= 0.05 or name == "other"
+    ]
+    yield from table(rows, "  ", "llr")
+
+
+def _over_time(run: Json, paper: Paper) -> Iterator[str]:
+    if len(run["causes_pct"]) > 1:
+        shares = sorted(run["causes_pct"].items(), key=lambda item: -item[1])
+        yield from _labelled("over the run", " · ".join(f"{cause} {fig.pct(pct)}" for cause, pct in shares), paper)
+
+
+def _percentiles(run: Json, paper: Paper) -> Iterator[str]:
+    if text := percentile_words(run):
+        yield from _labelled("step time", text, paper)
+
+
+def percentile_words(run: Json) -> str:
+    """Percentiles of the steady steps, and what was left out of them."""
+    steady, every = run["steady_ms"], run["step_ms"]
+    spread = steady if steady["p50"] is not None else every
+    known = [f"{name} {fig.ms(spread[name])}" for name in ("p50", "p95", "p99", "max") if spread[name] is not None]
+    apart = []
+    if steady["warmup_steps"]:
+        apart.append(f"{steady['warmup_steps']} warm-up step" + ("s" if steady["warmup_steps"] != 1 else ""))
+    if steady["epoch_firsts"]:
+        many = steady["epoch_firsts"] != 1
+        apart.append(f"the first step{'s' if many else ''} of {steady['epoch_firsts']} later epoch{'s' if many else ''}")
+    left_out = f" ({' and '.join(apart)} left out; longest of all {fig.ms(every['max'])})" if apart and known else ""
+    return " · ".join(known) + left_out
+
+
+def episode_words(episode: Json) -> str:
+    """How often an episode came, how long it took, and its share of the time."""
+    parts = []
+    if episode["count"] is not None:
+        parts.append(f"{fig.count(episode['count'])} time{'s' if episode['count'] != 1 else ''}")
+    if episode["period_steps"] is not None:
+        parts.append(f"every {fig.count(episode['period_steps'])} steps")
+    elif episode["period_s"] is not None:
+        parts.append(f"every {fig.span(episode['period_s'])}")
+    if episode["mean_ms"] is not None:
+        parts.append(f"{fig.ms(episode['mean_ms'])} each")
+    return " · ".join([*parts, f"{fig.pct(episode['share_pct'])} of the time"])
+
+
+def _epochs(run: Json, paper: Paper) -> Iterator[str]:
+    rows = epoch_rows(run, EPOCHS_SHOWN)
+    if len(rows) > 2:
+        yield "  " + paper.ink(f"{run['epochs_total']} epochs:", DIM)
+        yield from table(rows, "    ", "rrrrr")
+
+
+def _ranks(members: list[Json], job: Json, paper: Paper) -> Iterator[str]:
+    rows = rank_rows(members, job)
+    yield from table(rows, "  ", "rrrrrrl", limit=paper.width)
+    for outlier in job["outliers"][:8]:
+        yield from _labelled(f"rank {outlier['rank']} differs", clean(outlier["why"], LONG), paper)
+
+
+def _hindsight(run: Json, paper: Paper) -> Iterator[str]:
+    if not run["said_differs"]:
+        return
+    longest = max(run["said_differs"], key=lambda one: one["to_ns"] - one["from_ns"])
+    text = (
+        f"for {fig.pct(run['said_differs_pct'])} of the run today's rules say otherwise than gputop did then; longest: "
+        f"{fig.span((longest['to_ns'] - longest['from_ns']) / 1e9)} from {fig.moment(longest['from_ns'], day=False)}, "
+        f"said {longest['said']}, now {longest['cause']}"
+    )
+    yield from _labelled("said at the time", text, paper)
+
+
+def _machine(report: Json, paper: Paper) -> Iterator[str]:
+    for gpu in report["gpus"]:
+        yield from paragraph(" · ".join(gpu_words(gpu)), paper.width, "", "  ")
+    noticed = " ".join(notice for run in report["runs"] for notice in run["notices"])
+    for sampler in report["samplers"]:
+        if sampler["state"] != "ok" and not (sampler["why"] and sampler["why"] in noticed):
+            why = f": {clean(sampler['why'], LONG)}" if sampler["why"] else ""
+            text = f"{clean(sampler['backend'], 30)}: {clean(sampler['state'], 30)}{why}"
+            yield from paragraph(text, paper.width, "", "  ")
+    for host in report["hosts"]:
+        yield from paragraph(" · ".join(host_words(host)), paper.width, "", "  ")
+
+
+def gpu_words(gpu: Json) -> list[str]:
+    """A GPU over the whole trace, in short pieces; what is not known is left out."""
+    index = gpu["gpu_index"] if gpu["gpu_index"] is not None else "?"
+    out = [f"GPU {index} {clean(gpu['name'] or 'unknown model', 60)}"]
+    if gpu["lost"]:
+        out.append("lost: it fell off the bus or its driver failed")
+    if gpu["util_mean_pct"] is not None:
+        out.append(f"{fig.pct(gpu['util_mean_pct'])} used on average, at most {fig.pct(gpu['util_max_pct'])}")
+    elif "util_pct" in (gpu["unsupported"] or ()):
+        out.append("utilization not supported")
+    if gpu["mem_peak_bytes"] is not None and gpu["mem_total_bytes"]:
+        out.append(f"memory at most {fig.gib(gpu['mem_peak_bytes'])} of {gpu['mem_total_bytes'] / fig.GIB:.0f} GiB")
+    if gpu["power_mean_w"] is not None:
+        limit = f" of {gpu['power_limit_w']:.0f} W" if gpu["power_limit_w"] else ""
+        out.append(f"{gpu['power_mean_w']:.0f} W on average, at most {gpu['power_max_w']:.0f}{limit or ' W'}")
+    if gpu["temp_max_c"] is not None:
+        out.append(f"at most {gpu['temp_max_c']:.0f} °C")
+    if gpu["throttled_pct"]:
+        out.append(f"throttled {fig.pct(gpu['throttled_pct'])} of the busy time")
+    if gpu["burst_note"]:
+        out.append(clean(gpu["burst_note"], LONG))
+    return out
+
+
+def host_words(host: Json) -> list[str]:
+    """A machine over the whole trace, in short pieces."""
+    out = [f"host {clean(host['host'], 60) or 'unknown'}"]
+    if host["cpu_mean_pct"] is not None:
+        cores = f" of {host['cores']} cores" if host["cores"] else ""
+        out.append(f"CPU {fig.pct(host['cpu_mean_pct'])}{cores} on average, at most {fig.pct(host['cpu_max_pct'])}")
+    if host["iowait_mean_pct"] is not None:
+        out.append(f"iowait {fig.pct(host['iowait_mean_pct'])}")
+    if host["mem_peak_bytes"] is not None and host["mem_total_bytes"]:
+        out.append(f"memory at most {fig.gib(host['mem_peak_bytes'])} of {host['mem_total_bytes'] / fig.GIB:.0f} GiB")
+    return out
