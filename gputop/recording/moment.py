@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -40,6 +40,9 @@ FURTHER_NS = 120 * S
 MIN_STEPS = 20
 """A run with fewer than MIN_STEPS exact steps gets those further back, to FURTHER_NS."""
 
+BACK = 5_000
+"""Records looked back over for which loaders train."""
+
 
 def at(recording: Recording, db: sqlite3.Connection, t_ns: int, *, column_ns: int, columns: int, exact_ns: int) -> Past:
     """Everything that a viewer at `t_ns` needs to draw and to judge. Raises sqlite3.Error."""
@@ -48,11 +51,13 @@ def at(recording: Recording, db: sqlite3.Connection, t_ns: int, *, column_ns: in
         return Past(t_ns=t_ns, from_ns=t_ns, column_ns=column_ns, records=())
     first, last = _chunks(db, t_ns - exact_ns, t_ns)
     first_seq, last_seq = _numbers(db, first, last)
-    exact: list[tuple[int, AnyRecord]] = [
-        (seq, record)
-        for seq, record in recording.numbered(after_seq=first_seq - 1, upto_seq=last_seq)
-        if end_of(record) <= t_ns and not isinstance(record, Verdict)
-    ]
+    exact: list[tuple[int, AnyRecord]] = []
+    future: list[int] = []
+    for seq, record in recording.numbered(after_seq=first_seq - 1, upto_seq=last_seq):
+        if end_of(record) > t_ns:
+            future.append(seq)
+        elif not isinstance(record, Verdict):
+            exact.append((seq, record))
     from_chunk = dict.fromkeys(_runs(db), first)
     exact = _further(recording, db, exact, from_chunk, t_ns, first)
     past = Past(
@@ -60,12 +65,14 @@ def at(recording: Recording, db: sqlite3.Connection, t_ns: int, *, column_ns: in
         from_ns=begin,
         column_ns=column_ns,
         records=(*_described(recording, db, first_seq, t_ns), *(record for _, record in exact)),
+        seq=min(future, default=last_seq + 1) - 1,
+        upto_seq=last_seq,
     )
     history_ns = max(begin, t_ns - columns * column_ns)
     reach = (_first_number(db, history_ns), first_seq)
     return msgspec.structs.replace(
         past,
-        runs=_run_pasts(recording, db, from_chunk, history_ns, past),
+        runs=_run_pasts(recording, db, from_chunk, (history_ns, first_seq), past),
         gpus=_gpu_pasts(db, reach, column_ns),
         hosts=_host_pasts(db, reach, column_ns),
     )
@@ -172,11 +179,20 @@ def _described(recording: Recording, db: sqlite3.Connection, first_seq: int, t_n
 
 
 def _run_pasts(
-    recording: Recording, db: sqlite3.Connection, from_chunk: dict[int, int], from_ns: int, past: Past
+    recording: Recording, db: sqlite3.Connection, from_chunk: dict[int, int], begin: tuple[int, int], past: Past
 ) -> dict[str, RunPast]:
-    """Each run's totals before its first exact chunk, its tiers within reach, and what was said of it."""
+    """Each run's totals before its first exact chunk, its tiers within reach, and what was said of it.
+
+    `begin` is when the histories begin and the number at which the exact stretch does.
+    """
     out = {}
+    from_ns, first_seq = begin
     changes = recording.changes()
+    ended = {
+        one.run_id: "ended" if one.kind == "exit" else "lost"
+        for one in past.records
+        if isinstance(one, Event) and one.kind in ("exit", "lost_process")
+    }
     low = db.execute("SELECT min(id) FROM chunk WHERE to_ns >= ?", (from_ns,)).fetchone()[0]
     for run, chunk in from_chunk.items():
         run_id = recording.run_id(run)
@@ -194,6 +210,9 @@ def _run_pasts(
             tiers=tuple(_tiers(recording, db, run, (low, chunk), past.column_ns)) if low is not None else (),
             changes=tuple(said[:upto]),
             said=_in_force(recording, run, past.t_ns) if upto else None,
+            last_ns=_last_ns(db, run, chunk),
+            ended=ended.get(run_id),
+            backward_loaders=_backward_loaders(db, run, first_seq),
         )
     return out
 
@@ -205,6 +224,24 @@ def _first_t(db: sqlite3.Connection, run: int) -> int | None:
     ).fetchone()
     first: int | None = row[0]
     return first
+
+
+def _last_ns(db: sqlite3.Connection, run: int, before_chunk: int) -> int | None:
+    """When a run's last train step before a chunk ended."""
+    row = db.execute(
+        "SELECT t + width_ns FROM second WHERE run = ? AND chunk < ? ORDER BY chunk DESC, id DESC LIMIT 1",
+        (run, before_chunk),
+    ).fetchone()
+    return row[0] if row is not None else None
+
+
+def _backward_loaders(db: sqlite3.Connection, run: int, first_seq: int) -> tuple[int | None, ...]:
+    """The loaders whose batches were followed by backward in the last records before a number."""
+    rows = db.execute(
+        "SELECT DISTINCT loader_id FROM step WHERE seq < ? AND seq >= ? AND run = ? AND had_backward",
+        (first_seq, first_seq - BACK, run),
+    ).fetchall()
+    return tuple(row[0] for row in rows)
 
 
 def _phases(db: sqlite3.Connection, run: int, t_ns: int) -> dict[str, int]:
@@ -241,36 +278,36 @@ def _tiers(
 
 def _gpu_pasts(db: sqlite3.Connection, seqs: tuple[int, int], column_ns: int) -> dict[str, GpuPast]:
     """The GPUs' histories from the samples between two numbers."""
-    out: dict[str, dict[str, list[Cell]]] = {}
     percent = "100.0 * mem_used_bytes / nullif(mem_total_bytes, 0)"
-    for name, value in (("util", "util_pct"), ("memory", percent)):
-        for uuid, *cell in _cells(db, "gpu", "gpu_uuid", value, seqs, column_ns):
-            out.setdefault(uuid, {}).setdefault(name, []).append(tuple(cell))
     return {
-        uuid: GpuPast(
-            util=tuple(one.get("util", ())), peak=tuple(one.get("util", ())), memory=tuple(one.get("memory", ()))
-        )
-        for uuid, one in out.items()
+        uuid: GpuPast(util=util, peak=util, memory=memory)
+        for uuid, (util, memory) in _cells(db, "gpu", "gpu_uuid", ("util_pct", percent), seqs, column_ns).items()
     }
 
 
 def _host_pasts(db: sqlite3.Connection, seqs: tuple[int, int], column_ns: int) -> dict[str, HostPast]:
     """The machines' histories from the samples between two numbers."""
-    out: dict[str, dict[str, list[Cell]]] = {}
-    for name in ("cpu", "iowait"):
-        for host, *cell in _cells(db, "host", "host", f"{name}_pct", seqs, column_ns):
-            out.setdefault(host, {}).setdefault(name, []).append(tuple(cell))
     return {
-        host: HostPast(cpu=tuple(one.get("cpu", ())), iowait=tuple(one.get("iowait", ()))) for host, one in out.items()
+        host: HostPast(cpu=cpu, iowait=iowait)
+        for host, (cpu, iowait) in _cells(db, "host", "host", ("cpu_pct", "iowait_pct"), seqs, column_ns).items()
     }
 
 
+Cells = tuple[Cell, ...]
+
+
 def _cells(
-    db: sqlite3.Connection, table: str, key: str, value: str, seqs: tuple[int, int], column_ns: int
-) -> list[tuple[Any, ...]]:
-    """(key, column, count, total, low, high) of a gauge between two numbers."""
-    return db.execute(
-        f"SELECT {key}, t / {column_ns} AS c, count({value}), sum({value}), min({value}), max({value}) FROM {table} "
-        f"WHERE seq >= ? AND seq < ? GROUP BY {key}, c HAVING count({value}) ORDER BY {key}, c",
-        seqs,
-    ).fetchall()
+    db: sqlite3.Connection, table: str, key: str, values: tuple[str, str], seqs: tuple[int, int], column_ns: int
+) -> dict[str, tuple[Cells, Cells]]:
+    """The columns of two gauges between two numbers, by what is measured."""
+    figures = ", ".join(f"count({value}), sum({value}), min({value}), max({value})" for value in values)
+    out: dict[str, tuple[list[Cell], list[Cell]]] = {}
+    rows = db.execute(
+        f"SELECT {key}, t / {column_ns} AS c, {figures} FROM {table} WHERE seq >= ? AND seq < ? GROUP BY {key}, c", seqs
+    )
+    for name, column, *found in rows:
+        pair = out.setdefault(name, ([], []))
+        for cells, at in zip(pair, (0, 4), strict=True):
+            if found[at]:
+                cells.append((column, *found[at : at + 4]))
+    return {name: (tuple(first), tuple(second)) for name, (first, second) in out.items()}

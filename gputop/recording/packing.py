@@ -72,14 +72,14 @@ def _packs(value: Any) -> bool:
     return True
 
 
-def unfold(data: bytes, out: dict[str, Any], maps: dict[str, dict[str, int]], texts: Mapping[int, str]) -> None:
+def unfold(data: bytes, out: dict[str, Any], texts: Mapping[int, str]) -> None:
     """What stands in `more`, into the record's fields. Raises msgspec.MsgspecError, ValueError or KeyError."""
     more = msgspec.msgpack.decode(data)
     if not isinstance(more, dict):
         raise ValueError("more is no map")
     for name, value in more.items():
         if name in MAPS and isinstance(value, dict):
-            maps.setdefault(name, {}).update(value)
+            out[name] = {**out.get(name, {}), **value}
         elif name == "sync_sites":
             out[name] = [_site(one, texts) for one in value]
         else:

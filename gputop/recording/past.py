@@ -44,6 +44,8 @@ class RunPast(msgspec.Struct, frozen=True, kw_only=True):
     """When the last step before the first exact record ended; None where none is known."""
     ended: str | None = None
     """How the run ended ("ended", "lost") where that was said before the first exact record."""
+    backward_loaders: tuple[int | None, ...] = ()
+    """Loaders whose batches were followed by backward: what tells training from evaluation."""
 
 
 class GpuPast(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +75,8 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     column_ns: int
     records: tuple[AnyRecord, ...]
     seq: int = 0
-    """Every record numbered up to it is past; of those after it, the ones that were over by `t_ns`."""
+    """Every record numbered up to it is past; of those after it up to `upto_seq`, the ones that were over by `t_ns`."""
+    upto_seq: int = 0
     runs: dict[str, RunPast] = {}
     gpus: dict[str, GpuPast] = {}
     hosts: dict[str, HostPast] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class Recording:
             self._db = connection if connection is not None else _open(path)
             self._check_schema()
             self._names = {table.name: self._columns(table) for table in TABLES.values()}
+            self._readings = {table.name: table.reading(self._names[table.name]) for table in TABLES.values()}
         except sqlite3.Error as error:
             raise self._damaged(error) from None
 
@@ -189,12 +190,13 @@ class Recording:
         if not names:
             return
         question = f"SELECT {', '.join(names)} FROM {table.name} WHERE {where} ORDER BY seq"
+        read = self._readings[table.name].record
         runs, texts = _Lookup(self.run_id), _Lookup(self._text)
         cursor = self._db.execute(question, values)
         while rows := cursor.fetchmany(500):
             for row in rows:
                 try:
-                    yield row[0], table.record(names, row, runs, texts)
+                    yield row[0], read(row, runs, texts)
                 except _BAD:
                     self._bad += 1
 
@@ -299,21 +301,16 @@ class Recording:
             self._db.close()
 
 
-class _Lookup(Mapping[int, str]):
-    """A map that asks for each key."""
+class _Lookup(dict[int, str]):
+    """A map that asks for what it does not know yet."""
 
-    def __init__(self, ask: Any) -> None:
+    def __init__(self, ask: Callable[[int], str]) -> None:
+        super().__init__()
         self._ask = ask
 
-    def __getitem__(self, key: int) -> str:
-        found: str = self._ask(key)
+    def __missing__(self, key: int) -> str:
+        found = self[key] = self._ask(key)
         return found
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ import msgspec
 
 from gputop import records as rec
 from gputop.recording.packing import Texts, packed, unfold
-from gputop.records import AnyRecord, Fold, Record, Run, Step
+from gputop.records import AnyRecord, Record, Run, Step
 
 APPLICATION_ID = 0x67707470
 """What byte 68 of the file says it is: "gptp"."""
@@ -36,8 +36,6 @@ SPREAD = {"phases_ns": ("host", PHASES), "gpu_ns": ("gpu", DEVICE), "gpu_idle_ns
 """Maps that lie in columns, each called prefix_phase_ns."""
 
 _SCALARS: dict[type, str] = {int: "INTEGER", float: "REAL", str: "TEXT", bool: "INTEGER"}
-
-_OWN = frozenset({"seq", "train"})
 
 Row = tuple[Any, ...]
 
@@ -127,28 +125,47 @@ class Table:
         self._last = shape
         return shape.insert, shape.row(seq, run, values, texts)
 
-    def record(self, names: tuple[str, ...], row: Row, runs: Mapping[int, str], texts: Mapping[int, str]) -> AnyRecord:
-        """The record in a row whose columns are called `names`. Raises msgspec.MsgspecError, ValueError or KeyError."""
-        out: dict[str, Any] = {"type": self.name}
-        maps: dict[str, dict[str, int]] = {"phases_ns": {}} if self.cls is Step or self.cls is Fold else {}
-        places = self.places
-        for name, value in zip(names, row, strict=True):
-            if value is None or name in _OWN:
-                continue
-            if name in places:
-                field, phase = places[name]
-                if field in maps:
-                    maps[field][phase] = value
-                else:
-                    maps[field] = {phase: value}
-            elif name == "run":
-                out["run_id"] = runs[value]
-            elif name == "more":
-                unfold(value, out, maps, texts)
-            else:
-                out[name] = bool(value) if name in self.bools else value
-        out.update(maps)
-        record: AnyRecord = msgspec.convert(out, self.cls)  # type: ignore[assignment]
+    def reading(self, names: tuple[str, ...]) -> Reading:
+        """How rows whose columns are called `names` are read; the columns of one map must stand together."""
+        return Reading(self, names)
+
+
+class Reading:
+    """Turns rows of some columns of a table into records."""
+
+    def __init__(self, table: Table, names: tuple[str, ...]) -> None:
+        self._cls = table.cls
+        at = {name: index for index, name in enumerate(names)}
+        self._run = at.get("run", -1)
+        self._more = at.get("more", -1)
+        self._bools = tuple((at[name], name) for name in table.scalars if name in at and name in table.bools)
+        plain = [name for name in table.scalars if name in at and name not in table.bools]
+        self._names = tuple(plain)
+        self._plain = _getter([at[name] for name in plain])
+        self._maps = []
+        for field in table.spread:
+            columns = [name for name, (one, _) in table.places.items() if one == field and name in at]
+            phases = tuple(table.places[name][1] for name in columns)
+            self._maps.append((field, phases, _getter([at[name] for name in columns])))
+        self._always = ("phases_ns",) if "phases_ns" in table.spread else ()
+
+    def record(self, row: Row, runs: Mapping[int, str], texts: Mapping[int, str]) -> AnyRecord:
+        """The record in a row. Raises msgspec.MsgspecError, ValueError, TypeError or KeyError."""
+        out: dict[str, Any] = {
+            name: value for name, value in zip(self._names, self._plain(row), strict=True) if value is not None
+        }
+        for index, name in self._bools:
+            if (flag := row[index]) is not None:
+                out[name] = bool(flag)
+        for field, phases, pick in self._maps:
+            found = {phase: ns for phase, ns in zip(phases, pick(row), strict=True) if ns is not None}
+            if found or field in self._always:
+                out[field] = found
+        if self._run >= 0 and (run := row[self._run]) is not None:
+            out["run_id"] = runs[run]
+        if self._more >= 0 and (more := row[self._more]) is not None:
+            unfold(more, out, texts)
+        record: AnyRecord = msgspec.convert(out, self._cls)  # type: ignore[assignment]
         return record
 
 
