@@ -1,0 +1,136 @@
+"""Any moment of a recording holds what a viewer that had watched it all would hold."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from gputop import records as rec
+from gputop.recording.moment import end_of
+from gputop.recording.past import Past
+from gputop.recording.reader import Recording
+from gputop.recording.writer import Writer
+from gputop.simulation.trace import records as simulated
+
+from .test_writer import T0, S, run, step, write
+
+
+def watched(seconds: float = 90, ranks: int = 3) -> list[rec.Record]:
+    """The records of a job of some ranks, in about the order of their times."""
+    out: list[rec.Record] = []
+    for rank in range(ranks):
+        for record in simulated("input-workers", seconds=seconds, seed=rank, start_ns=T0):
+            if isinstance(record, rec.Run):
+                record = rec.supersede(record, rec.Run(t=T0, run_id=record.run_id, pid=1, host="", rank=rank))
+            out.append(record)
+    return sorted(out, key=end_of)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, list[rec.Record]]:
+    path = tmp_path_factory.mktemp("job") / "a.gputop"
+    given = watched()
+    writer = Writer(path, now_ns=T0)
+    due = T0 + S
+    for record in given:
+        if end_of(record) > due:
+            writer.commit(due)
+            due += S
+        writer.add(record)
+    writer.close(due)
+    return Recording(path), given
+
+
+def trained(records: list[rec.Record], run_id: str) -> list[rec.Step]:
+    return [one for one in records if isinstance(one, rec.Step) and one.run_id == run_id and not one.partial]
+
+
+def test_totals_and_exact_steps_make_up_all_that_was_watched(job: tuple[Recording, list[rec.Record]]) -> None:
+    recording, given = job
+    rnd = random.Random(1)
+    for _ in range(25):
+        t = rnd.randrange(T0 + S, T0 + 90 * S)
+        past = recording.at(t)
+        for run_id in {one.run_id for one in given if isinstance(one, rec.Step)}:
+            mine = [one for one in trained(given, run_id) if end_of(one) <= t]
+            exact = trained(list(past.records), run_id)
+            before = past.runs.get(run_id)
+            assert len(exact) + (before.train_steps if before else 0) == len(mine)
+            assert exact == mine[len(mine) - len(exact) :]
+            assert len(exact) >= min(len(mine), 20)
+            if before and before.train_steps:
+                assert before.first_t == mine[0].t
+                assert before.last_ns == max(end_of(one) for one in mine[: before.train_steps])
+                assert sum(tier.steps for tier in before.tiers) == before.train_steps
+
+
+def test_going_on_from_a_moment_gives_everything_else_once(job: tuple[Recording, list[rec.Record]]) -> None:
+    recording, given = job
+    for t in (T0 - S, T0, T0 + 5 * S, T0 + 33 * S + 77, T0 + 89 * S, T0 + 999 * S):
+        past = recording.at(t)
+        follow = [
+            one
+            for seq, one in recording.numbered(after_seq=past.seq)
+            if not (seq <= past.upto_seq and end_of(one) <= t)
+        ]
+        assert follow == [one for one in given if end_of(one) > t]
+
+
+def test_histories_hold_each_column_once(job: tuple[Recording, list[rec.Record]]) -> None:
+    recording, given = job
+    past = recording.at(T0 + 80 * S)
+    gpus = [one for one in given if isinstance(one, rec.Gpu)]
+    uuid = gpus[0].gpu_uuid
+    cells = past.gpus[uuid].util
+    exact = [one for one in past.records if isinstance(one, rec.Gpu) and one.t > T0 + 60 * S]
+    assert [cell[0] for cell in cells] == sorted({cell[0] for cell in cells})
+    early = [one.util_pct for one in gpus if one.t < min(one.t for one in exact) - 2 * S]
+    assert sum(cell[1] for cell in cells) == pytest.approx(len(early), abs=3 * 4)
+    assert all(0 <= low <= total / count <= high <= 100 for _, count, total, low, high in cells)
+
+
+def test_slow_runs_get_the_steps_they_need(tmp_path: Path) -> None:
+    slow = [step(n, dur_ns=4 * S) for n in range(40)]
+    fast = [step(n, run_id="fast") for n in range(1600)]
+    write(tmp_path / "a.gputop", sorted([run(), run("fast"), *slow, *fast], key=end_of))
+    past = Recording(tmp_path / "a.gputop").at(T0 + 160 * S)
+    assert len(trained(list(past.records), "r")) >= 20
+    assert len(trained(list(past.records), "fast")) <= 150
+    assert past.runs["r"].train_steps + len(trained(list(past.records), "r")) == 40
+
+
+def test_what_was_said_is_known_by_when(tmp_path: Path) -> None:
+    said = [
+        rec.Verdict(t=T0 + at * S, run_id="r", cause=cause, family="f", headline="h", confidence=1.0)
+        for at, cause in ((10, "warmup"), (20, "sync"), (30, "sync"), (40, "gpu-bound"))
+    ]
+    write(tmp_path / "a.gputop", [run(), step(0), *said, *[step(n) for n in range(1, 600)]], batch=5)
+    past = Recording(tmp_path / "a.gputop").at(T0 + 35 * S)
+    assert past.runs["r"].changes == ((T0 + 10 * S, "warmup"), (T0 + 20 * S, "sync"))
+    assert past.runs["r"].said == said[2]
+
+
+def test_a_backlog_that_came_at_once_is_seen_in_its_own_time(tmp_path: Path) -> None:
+    old = [step(n, dur_ns=S // 2) for n in range(200)]
+    write(tmp_path / "a.gputop", [run(), *old], batch=1000)
+    recording = Recording(tmp_path / "a.gputop")
+    past = recording.at(T0 + 50 * S)
+    assert len(trained(list(past.records), "r")) == 100
+    assert len(recording.seconds("r", 0, 2**62)) == 100
+
+
+def test_a_moment_of_an_empty_recording_is_empty(tmp_path: Path) -> None:
+    write(tmp_path / "a.gputop", [])
+    past = Recording(tmp_path / "a.gputop").at(T0)
+    assert isinstance(past, Past)
+    assert past.records == ()
+
+
+def test_a_run_that_ended_long_ago_is_known_to_have(tmp_path: Path) -> None:
+    records = [run(), step(0), rec.Event(t=T0 + S, kind="exit", run_id="r"), run("r2")]
+    write(tmp_path / "a.gputop", [*records, *[step(n, run_id="r2") for n in range(20, 3000)]])
+    past = Recording(tmp_path / "a.gputop").at(T0 + 290 * S)
+    assert past.runs["r"].ended == "ended"
+    assert {one.run_id for one in past.records if isinstance(one, rec.Run)} == {"r", "r2"}
