@@ -16,7 +16,7 @@ import msgspec
 
 from gputop.records import AnyRecord, Record, Run
 
-FLAT = {"phases_ns": "phase", "gpu_ns": "gpu", "gpu_idle_ns": "idle", "throttled_ns": "throttled"}
+FLAT = {"phases_ns": "host", "gpu_ns": "gpu", "gpu_idle_ns": "idle", "throttled_ns": "throttled"}
 """Maps of names to nanoseconds that become columns, and what the columns' names begin with."""
 
 CANONICAL = ("data", "h2d", "forward", "backward", "optimizer", "sync", "checkpoint", "eval", "comm", "self")
