@@ -72,12 +72,13 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class System(msgspec.Struct, frozen=True):
-    """What is asked of the operating system."""
+    """What is asked of the operating system. `unclaim` gives up this process's claim on a file that it has closed."""
 
     open: Callable[[Path, int], Sink]
     identity: Callable[[Path], Identity | None] = identity
     free: Callable[[Path], tuple[int, int]] = volume.free_bytes
     whereabouts: Callable[[Identity], Path | None] = whereabouts
+    unclaim: Callable[[Path, int], None] = lambda path, now_ns: None
 
 
 class Destination:
@@ -132,7 +133,8 @@ class Destination:
         if not self.ended:
             self._retry_ns = 0
             self.turn(now_ns)
-        self._end(now_ns, self.why)
+            self._end(now_ns, self.why)
+        self._spool.give_up(self._spool.take(len(self._spool))[1])
 
     def _open(self, now_ns: int) -> None:
         sink = self._system.open(self.path, now_ns)
@@ -143,6 +145,7 @@ class Destination:
     def _follow(self, now_ns: int) -> None:
         """See that the path still names the file that is open; if not, close that one and begin another."""
         if self._sink is None:
+            self._system.unclaim(self.path, now_ns)
             self._open(now_ns)
             return
         found = self._system.identity(self.path)
@@ -170,6 +173,7 @@ class Destination:
             for suffix in ("-wal", "-journal"):
                 with contextlib.suppress(FileNotFoundError):
                     os.replace(f"{self.path}{suffix}", f"{moved}{suffix}")
+            self._system.unclaim(moved, now_ns)
             self._system.open(moved, now_ns).close(now_ns)
 
     def _shut(self, now_ns: int) -> None:
