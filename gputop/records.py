@@ -546,7 +546,7 @@ def implausible(record: Record) -> str | None:
     if isinstance(record, Step):
         if not 0 <= record.dur_ns < MAX_INT:
             return f"dur_ns is {record.dur_ns}"
-        if any(not 0 <= ns < MAX_INT for ns in record.phases_ns.values()):
+        if (phases := record.phases_ns) and not 0 <= min(phases.values()) <= max(phases.values()) < MAX_INT:
             return "a phase is negative or beyond all bounds"
         if record.samples is not None and not 0 <= record.samples < MAX_INT:
             return f"samples is {record.samples}"

@@ -26,10 +26,10 @@ KEPT: tuple[type[Record], ...] = tuple(cls for cls in rec.TYPES.values() if cls 
 PHASES = ("data", "h2d", "forward", "backward", "optimizer", "sync", "checkpoint", "eval", "comm", "self")
 """Phases with a column of their own; a script's own phases stand in `more`."""
 
-DEVICE = ("data", "h2d", "forward", "backward", "optimizer", "sync")
+DEVICE = ("h2d", "forward", "backward", "optimizer")
 """Phases whose device time has a column."""
 
-IDLE = (*DEVICE, "other")
+IDLE = ("data", *DEVICE, "sync", "other")
 """Phases whose device idle time has a column."""
 
 SPREAD = {"phases_ns": ("host", PHASES), "gpu_ns": ("gpu", DEVICE), "gpu_idle_ns": ("idle", IDLE)}
@@ -106,8 +106,8 @@ class Table:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         return f"CREATE TABLE IF NOT EXISTS {self.name} ({columns})"
 
-    def row(self, seq: int, run: int | None, record: Record, texts: Texts, *, train: bool = False) -> tuple[str, Row]:
-        """The statement that inserts a record, and its values.
+    def row(self, seq: int, run: int | None, record: Record, texts: Texts, train: bool = False) -> tuple[Shape, Row]:
+        """How to insert a record, and its values.
 
         Records alike in what they lack share a statement: binding None or a bool costs Python's sqlite3 ten times
         an int.
@@ -115,7 +115,7 @@ class Table:
         values = msgspec.structs.astuple(record)
         last = self._last
         if last is not None and last.train == train and last.has_run == (run is not None) and last.fits(values):
-            return last.insert, last.row(seq, run, values, texts)
+            return last, last.row(seq, run, values, texts)
         key = (run is None, train, tuple(map(type, values)), self._bools(values), *map(_keys, self._maps(values)))
         shape = self._shapes.get(key)
         if shape is None:
@@ -123,7 +123,7 @@ class Table:
                 self._shapes.clear()
             shape = self._shapes[key] = Shape(self, values, run is not None, train)
         self._last = shape
-        return shape.insert, shape.row(seq, run, values, texts)
+        return shape, shape.row(seq, run, values, texts)
 
     def reading(self, names: tuple[str, ...]) -> Reading:
         """How rows whose columns are called `names` are read; the columns of one map must stand together."""
@@ -211,6 +211,7 @@ class Shape:
         self._loose = [(name, at(name)) for name in loose if values[at(name)] is not None]
         head = ["seq", "run"] if has_run else ["seq"]
         self._more = bool(self._loose or self._extra)
+        self.odd = any(extra for name, _, extra in self._extra if name == "phases_ns")
         names = [*head, *bound, *(["more"] if self._more else []), *constants]
         marks = ["?"] * (len(names) - len(constants)) + [str(value) for value in constants.values()]
         self.insert = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(marks)})"
@@ -219,7 +220,10 @@ class Shape:
         """Whether a record's values have this shape."""
         if self._absent(values) != self._nones or None in self._present(values) or self._bools(values) != self._flags:
             return False
-        return all(values[index].keys() == keys for index, keys in self._keys)
+        for index, keys in self._keys:  # noqa: SIM110 - a generator costs more than all the rest
+            if values[index].keys() != keys:
+                return False
+        return True
 
     def row(self, seq: int, run: int | None, values: Row, texts: Texts) -> Row:
         """The values that the statement binds."""

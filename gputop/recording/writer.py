@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,13 +17,13 @@ import msgspec
 
 from gputop import __version__
 from gputop.recording import tiering
+from gputop.recording.chunk import DESCRIBING, Chunk, gather
 from gputop.recording.kinds import Kinds
 from gputop.recording.packing import Texts, fit
-from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, PHASES, TABLES, Row
+from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, PHASES, TABLES, Row, Shape
 from gputop.recording.sqlite import as_disk_errors, disk_error
-from gputop.recording.thinning import thin
 from gputop.recording.writing import beat, claim, release
-from gputop.records import SCHEMA, Fold, Gpu, Loader, Model, Process, Record, Run, Step, implausible
+from gputop.records import SCHEMA, Fold, Gpu, Process, Record, Run, Step, implausible
 from gputop.tiers import Sketch
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ SUFFIX = ".gputop"
 
 Journal = Literal["wal", "delete"]
 
-DESCRIBING = (Run, Loader, Model)
-"""Records that describe a run, whose times are not the time they tell of."""
+BEAT_NS = 5_000_000_000
+"""How often a recorder says in the file that it is still there."""
 
 _KNOWN = frozenset(PHASES)
 
@@ -62,6 +62,7 @@ class Writer:
         self._totals: dict[int, tiering.Totals] = {}
         self._sketches: dict[tuple[int, int], Sketch] = {}
         self._closed = False
+        self._beat_ns = 0
         now_ns = time.time_ns() if now_ns is None else now_ns
         if path is not None:
             from gputop.recording.header import refuse_foreign
@@ -142,7 +143,7 @@ class Writer:
 
     def commit(self, now_ns: int) -> None:
         """Write what waits, in one transaction. Raises OSError; what waits is kept, and the next commit tries again."""
-        chunk = self._chunk_of(self._pending)
+        chunk = gather(self._pending, self._kinds)
         try:
             self._write(chunk, now_ns, fitted=False)
         except (OverflowError, UnicodeEncodeError, sqlite3.ProgrammingError, sqlite3.InterfaceError):
@@ -153,62 +154,28 @@ class Writer:
         self.steps += chunk.steps
         self._pending = []
 
-    def _chunk_of(self, pending: Sequence[Record]) -> Chunk:
-        """What a commit writes: the records to keep, and the figures of the others."""
-        chunk = Chunk()
-        steps: dict[str, list[Step]] = {}
-        for record in pending:
-            if isinstance(record, Step):
-                steps.setdefault(record.run_id, []).append(record)
-        thinned: set[int] = set()
-        for run_id, mine in steps.items():
-            kinds = self._kinds.setdefault(run_id, Kinds())
-            trains = [kinds.trains(step) and not step.partial for step in mine]
-            chunk.trains.update({id(step): True for step, train in zip(mine, trains, strict=True) if train})
-            chunk.steps += len(mine)
-            result = thin(mine, trains)
-            if result.folds:
-                thinned |= {id(step) for step in mine} - {id(step) for step in result.kept}
-                chunk.folds += result.folds
-        chunk.records = [record for record in pending if id(record) not in thinned] if thinned else list(pending)
-        chunk.all_steps = [step for mine in steps.values() for step in mine if id(step) in chunk.trains]
-        return chunk
-
     def _write(self, chunk: Chunk, now_ns: int, *, fitted: bool) -> None:
         db = self._db
-        seq = self.seq
-        rows: dict[str, list[Row]] = {}
-        odd: list[tuple[int, Step]] = []
-        folds: list[tuple[int, Fold]] = []
-        for record in [*chunk.records, *chunk.folds]:
-            seq += 1
-            table = TABLES[type(record)]
-            run_id = getattr(record, "run_id", None)
-            run = self._run(run_id) if table.has_run and run_id is not None else None
-            train = id(record) in chunk.trains
-            statement, row = table.row(seq, run, record, self._texts, train=train)
-            rows.setdefault(statement, []).append(row)
-            if train and isinstance(record, Step) and not record.phases_ns.keys() <= _KNOWN:
-                odd.append((run or 0, record))
-            elif isinstance(record, Fold) and record.kind in (None, "train") and record.steps > 0:
-                folds.append((run or 0, record))
+        first, seq, rows = self._rows_of(chunk)
+        sketches: dict[tuple[int, int], Sketch] = {}
+        totals = dict(self._totals)
         db.execute("BEGIN IMMEDIATE")
         try:
-            db.executemany("INSERT OR IGNORE INTO run_key VALUES (?, ?)", self._new_runs)
-            db.executemany("INSERT OR IGNORE INTO text VALUES (?, ?)", self._texts.new)
-            for statement, some in rows.items():
-                db.executemany(statement, [fit(row) for row in some] if fitted else some)
-            totals = dict(self._totals)
-            sketches = self._sketched(chunk)
+            if self._new_runs:
+                db.executemany("INSERT OR IGNORE INTO run_key VALUES (?, ?)", self._new_runs)
+            if self._texts.new:
+                db.executemany("INSERT OR IGNORE INTO text VALUES (?, ?)", self._texts.new)
+            for shape, some in rows.items():
+                db.executemany(shape.insert, [fit(row) for row in some] if fitted else some)
             if seq > self.seq:
-                from_ns, to_ns = chunk.span(now_ns)
-                db.execute(
-                    "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (self._chunk + 1, self.seq + 1, seq, from_ns, to_ns)
-                )
-                sums = tiering.sum_chunk(db, self.seq + 1, odd, folds)
-                tiering.write_seconds(db, self._chunk + 1, sums, totals)
+                number = self._chunk + 1
+                db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (number, first, seq, *chunk.span(now_ns)))
+                sums = tiering.sum_chunk(db, first, self._odd(rows, chunk), self._folds(chunk))
+                sketches = self._sketched(chunk)
+                tiering.write_seconds(db, number, sums, totals)
                 tiering.write_minutes(db, sums, sketches)
-            beat(db, now_ns)
+            if now_ns - self._beat_ns > BEAT_NS or now_ns < self._beat_ns:
+                beat(db, now_ns)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -219,6 +186,39 @@ class Writer:
         self.seq, self._totals = seq, totals
         self._keep_sketches(sketches)
         self._new_runs, self._texts.new = [], []
+        if now_ns - self._beat_ns > BEAT_NS or now_ns < self._beat_ns:
+            self._beat_ns = now_ns
+
+    def _rows_of(self, chunk: Chunk) -> tuple[int, int, dict[Shape, list[Row]]]:
+        """The first and last number of a chunk's records, and their rows by the statement that inserts them."""
+        seq = self.seq
+        rows: dict[Shape, list[Row]] = {}
+        tables, runs, texts = TABLES, self._runs, self._texts
+        for record, train in chunk.records:
+            seq += 1
+            table = tables[type(record)]
+            run = None
+            if table.has_run and (run_id := record.run_id) is not None:  # type: ignore[attr-defined]
+                run = runs.get(run_id) or self._run(run_id)
+            shape, row = table.row(seq, run, record, texts, train)
+            found = rows.get(shape)
+            if found is None:
+                rows[shape] = [row]
+            else:
+                found.append(row)
+        return self.seq + 1, seq, rows
+
+    def _odd(self, rows: Iterable[Shape], chunk: Chunk) -> list[tuple[int, Step]]:
+        """The train steps with phases that have no column."""
+        if not any(shape.odd for shape in rows):
+            return []
+        steps = [record for record, train in chunk.records if train and isinstance(record, Step)]
+        return [(self._run(step.run_id), step) for step in steps if not step.phases_ns.keys() <= _KNOWN]
+
+    def _folds(self, chunk: Chunk) -> list[tuple[int, Fold]]:
+        """The sums of train steps."""
+        folds = [record for record, _ in chunk.records if type(record) is Fold]
+        return [(self._run(one.run_id), one) for one in folds if one.kind in (None, "train") and one.steps > 0]
 
     def _run(self, run_id: str) -> int:
         found = self._runs.get(run_id)
@@ -228,15 +228,17 @@ class Writer:
         return found
 
     def _sketched(self, chunk: Chunk) -> dict[tuple[int, int], Sketch]:
-        """The sketches of the minutes that a chunk's steps fall into, with these steps in them."""
+        """The sketches of the minutes that a chunk's train steps fall into, with these steps in them."""
         out: dict[tuple[int, int], Sketch] = {}
-        for step in chunk.all_steps:
-            key = (self._run(step.run_id), step.t // tiering.MINUTE * tiering.MINUTE)
-            sketch = out.get(key)
-            if sketch is None:
-                sketch = out[key] = Sketch()
-                sketch.merge(self._sketches.get(key) or tiering.read_sketch(self._db, *key))
-            sketch.add(step.dur_ns)
+        for run_id, steps in chunk.trained.items():
+            run = self._run(run_id)
+            for step in steps:
+                key = (run, step.t // tiering.MINUTE * tiering.MINUTE)
+                sketch = out.get(key)
+                if sketch is None:
+                    sketch = out[key] = Sketch()
+                    sketch.merge(self._sketches.get(key) or tiering.read_sketch(self._db, *key))
+                sketch.add(step.dur_ns)
         return out
 
     def _keep_sketches(self, sketches: dict[tuple[int, int], Sketch]) -> None:
@@ -310,26 +312,6 @@ class Writer:
                         self._db.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._db.close()
-
-
-class Chunk:
-    """What one commit writes."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.folds: list[Fold] = []
-        self.trains: dict[int, bool] = {}
-        self.all_steps: list[Step] = []
-        self.steps = 0
-
-    def span(self, now_ns: int) -> tuple[int, int]:
-        """From when to when its records tell of: what a run is made of began long before it is said."""
-        told = [record for record in [*self.records, *self.folds] if not isinstance(record, DESCRIBING)]
-        if not told:
-            return now_ns, now_ns
-        return min(record.t for record in told), max(
-            record.t + record.dur_ns if isinstance(record, Step) else record.t for record in told
-        )
 
 
 def without_cmdlines(record: Record) -> Record:
