@@ -183,7 +183,8 @@ def _settings(a: Side, b: Side) -> Iterator[tuple[str, Any, Any]]:
             continue
         for field, what in fields:
             yield what, getattr(here, field), getattr(there, field)
-    yield "mean batch", _rounded(a.figures.batch), _rounded(b.figures.batch)
+    if a.loader is None or b.loader is None or a.loader.batch_size == b.loader.batch_size:
+        yield "mean batch", _rounded(a.figures.batch), _rounded(b.figures.batch)
     yield "GPU", a.gpu_name, b.gpu_name
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gputop.records import clean
 from gputop.report import figures as fig
-from gputop.report.diff import Comparison, Phase
+from gputop.report.diff import SAME_BATCH, Comparison, Phase
 from gputop.report.diff_side import QUANTILES, Side
 from gputop.report.paper import BOLD, Paper, paragraph
 from gputop.report.tables import NONE, Rows, table
@@ -18,6 +18,9 @@ TIMES = 1.5
 
 MOVED_POINTS = 3.0
 """Points by which a phase's share must have moved to be told as a share; else it is told in ms."""
+
+SMALL = 0.005
+"""Share of the step below which a phase's change is not told."""
 
 ODD_RANK = 0.05
 """A rank whose change differs from the first rank's by this share is named."""
@@ -40,7 +43,7 @@ def sentence(found: Comparison) -> str:
                 f"step is {_shorter(found.typical.ratio)}{' a sample' if found.unit == 'sample' else ''}"
             )
         return f"no difference beyond the noise: {speeds} (±{found.mean.margin_pct:.0f} %)"
-    parts = [part for part in (_moved(found), _verdict_words(found)) if part]
+    parts = [part for part in (_more_at_once(found), _moved(found), _verdict_words(found)) if part]
     return f"{_faster(found)}: {'; '.join(parts) or speeds}"
 
 
@@ -60,7 +63,8 @@ def _lines(found: Comparison, paper: Paper) -> Iterator[str]:
     yield ""
     if found.ledger:
         head = ["a step's time", "A", "", "B", "", "change"]
-        yield from table([head, *(_phase_row(phase) for phase in found.ledger)], "  ", "lrrrrr", paper.width)
+        least = SMALL * max(side.figures.mean_ms or 0.0 for side in (found.a, found.b))
+        yield from table([head, *(_phase_row(phase, least) for phase in found.ledger)], "  ", "lrrrrr", paper.width)
         yield ""
     yield from table(_state_rows(found), "  ", "lll", paper.width)
     for change in found.changes:
@@ -76,9 +80,8 @@ def _side(side: Side) -> str:
     parts = [clean(side.source, LONG), clean(PurePath(run.script).name if run.script else run.run_id, 60)]
     if len(side.ranks) > 1 or (run.world_size or 1) > 1:
         parts.append(f"rank {run.rank} of {run.world_size}")
-    apart = [f"{figures.warmup_steps} of warm-up" if figures.warmup_steps else ""]
-    apart.append(f"{figures.epoch_starts} first of their epoch" if figures.epoch_starts else "")
-    left = " and ".join(part for part in apart if part)
+    apart = ((figures.warmup_steps, "of warm-up"), (figures.epoch_starts or 0, "opening an epoch"))
+    left = " and ".join(f"{count} {what}" for count, what in apart if count)
     parts.append(f"{fig.count(figures.steps)} steps" + (f" ({left} left out)" if left else ""))
     parts += ["simulated GPU"] if side.simulated else []
     return " · ".join(parts)
@@ -129,9 +132,23 @@ def _moved(found: Comparison) -> str | None:
         return None
     name = NAMES.get(most.phase, clean(most.phase, 40))
     a_pct, b_pct = most.a_pct or 0.0, most.b_pct or 0.0
-    if found.unit == "sample" or abs(a_pct - b_pct) >= MOVED_POINTS:
+    if sign * (b_pct - a_pct) >= MOVED_POINTS:
         return f"{name} {fig.pct(a_pct)} to {fig.pct(b_pct)}"
-    return f"{name} {fig.ms(most.a_ms or 0.0)} to {fig.ms(most.b_ms or 0.0)}"
+    return f"{name} {fig.ms(most.a_ms or 0.0)} to {fig.ms(most.b_ms or 0.0)}" if found.unit == "step" else None
+
+
+def _more_at_once(found: Comparison) -> str | None:
+    """What makes a step more or less work than before, in words."""
+    if found.unit == "step":
+        return None
+    parts = []
+    a, b = found.a.figures.batch, found.b.figures.batch
+    if a and b and abs(a / b - 1) > SAME_BATCH:
+        parts.append(f"batch {a:.4g} to {b:.4g}")
+    ranks = [side.run.world_size or 1 for side in (found.a, found.b)]
+    if ranks[0] != ranks[1]:
+        parts.append(f"{ranks[0]} to {ranks[1]} ranks")
+    return ", ".join(parts) or None
 
 
 def _units(side: Side) -> float:
@@ -171,12 +188,12 @@ def _speed_rows(found: Comparison) -> Rows:
     return rows
 
 
-def _phase_row(phase: Phase) -> list[str]:
+def _phase_row(phase: Phase, least_ms: float) -> list[str]:
     row = [clean(phase.phase, 24)]
     for ms, pct in ((phase.a_ms, phase.a_pct), (phase.b_ms, phase.b_pct)):
         row += [_ms(ms), NONE if pct is None else fig.pct(pct)]
     delta = (phase.b_ms or 0.0) - (phase.a_ms or 0.0)
-    return [*row, f"{'+' if delta >= 0 else '-'}{fig.ms(abs(delta))}"]
+    return [*row, f"{'+' if delta >= 0 else '-'}{fig.ms(abs(delta))}" if abs(delta) >= least_ms else ""]
 
 
 def _state_rows(found: Comparison) -> Rows:

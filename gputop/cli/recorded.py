@@ -1,0 +1,43 @@
+"""Opening a file that a command reads: a recording, or a trace in JSON Lines through a temporary one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputop.cli import UNREADABLE
+from gputop.cli.errors import Failure
+from gputop.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from gputop.recording.reader import Recording
+
+
+@contextmanager
+def recorded(path: Path) -> Iterator[Recording]:
+    """The recording in a file, open for the block. Raises Failure with code 3 where it can't be read."""
+    from gputop.recording.errors import Unreadable
+    from gputop.sources.opening import open_recording
+
+    progress = Progress(f"reading {path.name}")
+    try:
+        recording = open_recording(path, progress)
+    except Unreadable as error:
+        raise Failure(str(error), UNREADABLE) from None
+    finally:
+        progress.clear()
+    try:
+        yield recording
+    except Unreadable as error:
+        raise Failure(str(error), UNREADABLE) from None
+    finally:
+        recording.close()
+
+
+def tell(warnings: list[str]) -> None:
+    """Warnings of a reading, on stderr, each once."""
+    for warning in dict.fromkeys(warnings):
+        print(f"gputop: {warning}", file=sys.stderr)
