@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gputop.records import SyncSite
+from gputop.records import SyncSite, Worker
 
 INT_LIMIT = 2**63
 
@@ -38,6 +38,22 @@ class Texts:
             [number(one.site), number(one.call), one.count, one.ns, None if one.source is None else number(one.source)]
             for one in sites
         ]
+
+
+def short(name: str, value: Any, texts: Texts) -> Any:
+    """A field's value as it is packed: what comes again and again is written without names and trailing zeros."""
+    if name == "sync_sites":
+        return texts.sites(value)
+    if name == "workers":
+        return [[_whole(one) for one in msgspec.structs.astuple(worker)] for worker in value]
+    if name == "util_pct":
+        return [_whole(one) for one in value]
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """A float without a fraction as an int, a ninth as long; it is read back as the float that it was."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def fit(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -82,6 +98,8 @@ def unfold(data: bytes, out: dict[str, Any], texts: Mapping[int, str]) -> None:
             out[name] = {**out.get(name, {}), **value}
         elif name == "sync_sites":
             out[name] = [_site(one, texts) for one in value]
+        elif name == "workers":
+            out[name] = [dict(zip(Worker.__struct_fields__, one, strict=False)) for one in value]
         else:
             out[name] = value
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from gputop import records as rec
-from gputop.recording.packing import Texts, packed, unfold
+from gputop.recording.packing import Texts, packed, short, unfold
 from gputop.records import AnyRecord, Record, Run, Step
 
 APPLICATION_ID = 0x67707470
@@ -26,10 +26,10 @@ KEPT: tuple[type[Record], ...] = tuple(cls for cls in rec.TYPES.values() if cls 
 PHASES = ("data", "h2d", "forward", "backward", "optimizer", "sync", "checkpoint", "eval", "comm", "self")
 """Phases with a column of their own; a script's own phases stand in `more`."""
 
-DEVICE = ("h2d", "forward", "backward", "optimizer")
+DEVICE = ("data", "h2d", "forward", "backward", "optimizer")
 """Phases whose device time has a column."""
 
-IDLE = ("data", *DEVICE, "sync", "other")
+IDLE = (*DEVICE, "sync", "other")
 """Phases whose device idle time has a column."""
 
 SPREAD = {"phases_ns": ("host", PHASES), "gpu_ns": ("gpu", DEVICE), "gpu_idle_ns": ("idle", IDLE)}
@@ -235,7 +235,7 @@ class Shape:
                 name: {phase: values[index][phase] for phase in extra} for name, index, extra in self._extra
             }
             for name, index in self._loose:
-                more[name] = texts.sites(values[index]) if name == "sync_sites" else values[index]
+                more[name] = short(name, values[index], texts)
             out += (packed(more),)
         return out
 
