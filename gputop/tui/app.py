@@ -35,8 +35,9 @@ from gputop.view import RunView, View
 HISTORY_NS = 1_900_000_000
 """Histories move at most this often (a tick may come a little early), also where columns are shorter than 2 s."""
 
-PEEK_S, PEEKS = 0.03, 30
-"""How often, and how many times, it is looked for what a key has moved."""
+PEEK_S, PEEKS, NEWS = 0.03, 30, 2
+"""How often, and how many times, it is looked for what a key has moved; after so many new views it must be among them:
+one may have been on its way before the key."""
 
 CALM_NS = 5_000_000_000
 """How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
@@ -114,12 +115,13 @@ class GputopApp(App[int]):
     def peek(self) -> None:
         """Shows at once what a key has moved, without waiting for the next tick; given up after PEEKS looks."""
         self._eager -= 1
-        if self._eager <= 0:
-            self._peeking.pause()
         view = self._picture.view()
         if view is not self._fast and takes_bytes(sys.__stderr__):
+            self._eager -= PEEKS // NEWS
             self._look(view)
             self.show(at_once=True)
+        if self._eager <= 0:
+            self._peeking.pause()
 
     def _look(self, view: View) -> None:
         self._fast = view

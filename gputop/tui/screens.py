@@ -67,7 +67,7 @@ class _Drawn(Screen[None]):
         """A click on the map goes there."""
         pane, cursor = event.widget, self.gputop.sight().view.cursor
         if cursor is not None and pane is not None and pane.id == "map":
-            self.gputop.go_to_moment(transport.moment(event.x, cursor, pane.size.width))
+            self.gputop.go_to_moment(transport.moment(event.x, transport.steady(cursor), pane.size.width))
 
     def place(self, blocks: dict[str, Block]) -> None:
         """Gives each pane its block."""

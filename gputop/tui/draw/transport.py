@@ -6,11 +6,12 @@ import time
 from itertools import groupby
 from typing import Literal
 
+from msgspec import structs
 from rich.cells import cell_len
 
 from gputop.tui import figures
 from gputop.tui.glyphs import MARKS, RIBBON, family_of
-from gputop.tui.goto import clock_of, span
+from gputop.tui.goto import S, clock_of, span
 from gputop.tui.lines import Block, Line, Span, fit, pieces, right
 from gputop.view import Cursor, View
 
@@ -81,11 +82,21 @@ def height_of(view: View, width: int, height: int) -> int:
     return 2 if height >= TWO_LINES_FROM else 1
 
 
+def steady(cursor: Cursor) -> Cursor:
+    """A cursor whose span, where it grows all the time, grows in steps of a 16th to a 32nd: a calmer map."""
+    long = cursor.to_ns - cursor.from_ns
+    if cursor.replay or long <= 0:
+        return cursor
+    step = 1 << max(0, long.bit_length() - 5)
+    return structs.replace(cursor, to_ns=cursor.from_ns + -(-long // step) * step)
+
+
 def blocks(view: View, y: int, width: int, rows: int) -> dict[str, Block]:
     """The transport in `rows` (1 or 2) lines from `y` on."""
     cursor = view.cursor
     if cursor is None or rows <= 0:
         return {}
+    axis, end = steady(cursor), cursor.to_ns
     left = min(width, max(cell_len(position(cursor)) + 5, 24 if cursor.replay and width >= 100 else 0))
     tempo = 13 if width >= 72 else 7
     cells = width - left - tempo
@@ -93,7 +104,7 @@ def blocks(view: View, y: int, width: int, rows: int) -> dict[str, Block]:
         return {"position": Block(0, y, width, rows, _padded([_where(view, width)], width, rows))}
     parts = {
         "position": (0, left, [fit([Span(f"   {_date(cursor, left - 4)}", "dim")], left), _where(view, left)]),
-        "map": (left, cells, [_marks(cursor, cells), _map(cursor, cells)]),
+        "map": (left, cells, [_marks(axis, cells), _map(axis, end, cells)]),
         "tempo": (left + cells, tempo, [_skips(cursor, tempo), _tempo(cursor, tempo)]),
     }
     return {name: Block(x, y, wide, rows, _padded(lines, wide, rows)) for name, (x, wide, lines) in parts.items()}
@@ -104,10 +115,16 @@ def _padded(lines: list[Line], width: int, rows: int) -> tuple[Line, ...]:
     return tuple([fit([], width)] * (rows - len(lines)) + lines[-rows:])
 
 
+CALM_S = 30
+"""A length that grows all the time is told in steps of this."""
+
+
 def position(cursor: Cursor) -> str:
     """Where the cursor is in what there is, of a width that stays: "0:14:32 / 1:12:03"."""
-    long = span((cursor.to_ns - cursor.from_ns) / 1e9)
-    return f"{span((cursor.at_ns - cursor.from_ns) / 1e9).rjust(len(long))} / {long}"
+    at, long = (cursor.at_ns - cursor.from_ns) // S, (cursor.to_ns - cursor.from_ns) // S
+    if not cursor.replay:
+        long = max(at, long - long % CALM_S)
+    return f"{span(at).rjust(len(span(long)))} / {span(long)}"
 
 
 def _where(view: View, width: int) -> Line:
@@ -121,7 +138,7 @@ def _date(cursor: Cursor, room: int) -> str:
     """When that was; of a recording with its date, which may be long ago."""
     for form in ("%Y-%m-%d %H:%M:%S", "%d %b %H:%M:%S") if cursor.replay else ():
         try:
-            then = time.strftime(form, time.localtime(cursor.at_ns // 1_000_000_000))
+            then = time.strftime(form, time.localtime(cursor.at_ns // S))
         except (OverflowError, ValueError, OSError):
             break
         if len(then) <= room:
@@ -168,14 +185,16 @@ def causes(cursor: Cursor, cells: int) -> list[str | None]:
     return [max(share, key=lambda cause: share[cause]) if share else None for share in shares]
 
 
-def _map(cursor: Cursor, cells: int) -> Line:
+def _map(cursor: Cursor, end_ns: int, cells: int) -> Line:
+    """The map; beyond `end_ns`, where nothing can have happened yet, it is blank."""
+    last = cell_of(end_ns, cursor, cells)
     here = cell_of(cursor.at_ns, cursor, cells)
     looks = []
     for cell, cause in enumerate(causes(cursor, cells)):
         if cell == here:
             looks.append(Span(HERE, "selected"))
         elif cause is None:
-            looks.append(Span(UNJUDGED, "faint"))
+            looks.append(Span(UNJUDGED, "faint") if cell <= last else Span(" "))
         else:
             looks.append(Span(RIBBON[family_of(cause)], f"family.{family_of(cause)}"))
     return fit([Span(look.text * len(list(same)), look.style) for look, same in groupby(looks)], cells)

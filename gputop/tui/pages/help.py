@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.tui.draw.ledger import mark
 from gputop.tui.draw.sight import Sight
+from gputop.tui.draw.transport import badge
 from gputop.tui.glyphs import BUCKETS, MARKS, RIBBON
 from gputop.tui.lines import Line, Span, fit
 
@@ -18,19 +19,21 @@ KEYS = (
     ("y", "copy the verdict: to the clipboard (OSC 52) and to a file"),
     ("s", "save the screen as SVG"),
     ("R", "record what is watched into a file here; R again ends it"),
+    ("space  ←", "pause; back in time, with the keys below"),
     ("Ctrl+Z", "suspend; fg brings it back"),
     ("?  h  F1", "this page; the same key or Esc leaves it"),
 )
 
 IN_TIME = (
-    ("space", "pause, play; data is still collected, and ← goes back in what was"),
-    ("←  →", "one column of history back, on; PgUp PgDn on the overview: a whole width"),
+    ("space", "pause and play; data is still collected"),
+    ("←  →", "one column of history back, on"),
+    ("PgUp  PgDn", "on the overview: as far as the histories reach"),
     ("[  ]", "previous, next change of the verdict, or mark"),
     (",  .", "pause, and one training step back, on"),
-    ("0 Home  $ End", "the start; the end of a recording, or now (pages scroll with Home, End)"),
-    (":  t", "go to: 01:23:45 · +30s · -5m · 50% · step 1200 · 14:05 (time of the day)"),
+    ("0  $  Home  End", "the start; the end, or now (on a page Home, End scroll)"),
+    (":  t", "go to 01:23:45 · +30s · -5m · 50% · step 1200 · 14:05"),
     ("+ =  -", "replay faster, slower: x0.25 to x120"),
-    ("S", "replay: skip stretches in which nothing trains"),
+    ("S", "replay: leave out stretches in which nothing trains"),
 )
 
 BUCKET_TEXTS = {
@@ -50,14 +53,17 @@ FAMILY_TEXTS = {
 
 def draw(sight: Sight, width: int) -> list[Line]:
     """All lines of the page."""
-    lines = [_heading("keys", width)]
-    lines += [_pair(key, text, "key", width) for key, text in KEYS]
-    lines += [fit([], width), _heading("in time: a recording, or the past of what is live", width)]
-    lines += [_pair(key, text, "key", width) for key, text in IN_TIME]
+    general = [_heading("keys", width), *(_pair(key, text, "key", width) for key, text in KEYS)]
+    in_time = [_heading("in time: in a recording, or the past of what is live", width)]
+    in_time += [_pair(key, text, "key", width) for key, text in IN_TIME]
+    past = bool(badge(sight.view))
+    lines = [*in_time, fit([], width), *general] if past else general
     lines += [fit([], width), _heading("a step's time, bucket by bucket", width)]
     for name in BUCKETS:
         lines.append(fit([Span("   "), *mark(name), Span(f" {name:<14}"), Span(BUCKET_TEXTS[name])], width))
     lines.append(_pair("▫ your own", "phases marked with gputop.phase", "bucket.user", width))
+    if not past:
+        lines += [fit([], width), *in_time]
     lines += [fit([], width), _heading("verdict over time", width)]
     lines += [_pair(f"{RIBBON[family] * 2} {family}", text, f"family.{family}", width)
               for family, text in FAMILY_TEXTS.items()]  # fmt: skip

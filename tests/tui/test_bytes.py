@@ -1,0 +1,43 @@
+"""What the time axis costs on a real terminal: bytes are the same on every machine, so they may gate."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tui.ptys import Terminal
+
+
+@pytest.mark.parametrize(
+    ("state", "budget"), [("replay", 1500), ("replay_simulated", 1500), ("recording", 1500), ("replay_paused", 1500)]
+)
+def test_a_replay_at_its_own_speed_costs_what_a_live_picture_may(state: str, budget: int) -> None:
+    """Ten looks a second of the wall, each a second of the run later: bytes are counted per second of the run."""
+    ticks = 15
+    with Terminal(state, "refresh=0.1", "move=1", size=(120, 40)) as terminal:
+        terminal.wait_for(b"confidence")
+        terminal.read(0.5)
+        wrote = len(terminal.read(ticks * 0.1))
+    print(f"{state}: {wrote / ticks:.0f} bytes a second")
+    assert 0 < wrote / ticks < budget
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_a_picture_paused_live_costs_little_while_time_goes_on(size: tuple[int, int]) -> None:
+    with Terminal("view", "refresh=0.1", "move=1", size=size) as terminal:
+        terminal.wait_for(b"confidence")
+        terminal.press(b" ")
+        terminal.wait_for(b"paused")
+        terminal.read(1.5)
+        assert len(terminal.read(1.0)) < 10 * 100
+        assert "behind" in terminal.lines()[0]
+        terminal.press(b" ")
+        terminal.read(0.5)
+        assert "● live" in terminal.lines()[0]
+
+
+def test_a_paused_replay_costs_nothing() -> None:
+    with Terminal("replay_paused", "refresh=0.1", "move=1", size=(120, 40)) as terminal:
+        terminal.wait_for(b"confidence")
+        terminal.press(b" ")
+        terminal.read(1.0)
+        assert terminal.read(1.0) == b""
