@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from gputop.recording.errors import Unreadable
+from gputop.recording.header import MAGIC, first_bytes
 from gputop.records import SCHEMA, Alive, AnyRecord, Fold, Loader, Model, Run, Step, Undecodable, from_json, implausible
+
+__all__ = ["MAX_LINE_BYTES", "NAMED_FAULTS", "TraceReader", "Unreadable", "read"]
 
 NAMED_FAULTS = 5
 """Bad lines named one by one in warnings; the rest are only counted."""
@@ -16,10 +20,6 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 
 
 _OF_A_RUN = (Step, Fold, Alive, Loader, Model)
-
-
-class Unreadable(Exception):  # noqa: N818
-    """A file that is no trace, or one of a newer schema: what is wrong and what to do, in a sentence."""
 
 
 class TraceReader:
@@ -34,23 +34,31 @@ class TraceReader:
         self.bad = 0
         self.unknown = 0
         self.read = 0
+        self.position = 0
+        """Bytes read so far."""
         self._known: set[str] = set()
 
     def __iter__(self) -> Iterator[AnyRecord]:
+        """The records. Raises Unreadable; a pipe or device, which may have no end, is not read."""
+        first_bytes(self.path)
         try:
             with open(self.path, "rb") as file:
                 yield from self._records(file)
-        except IsADirectoryError:
-            raise Unreadable(f"{self.path} is a directory, not a trace; name a .jsonl file") from None
         except OSError as error:
             reason = (error.strerror or "can't be read").lower()
             raise Unreadable(f"{self.path} can't be read: {reason}; check the name") from None
         self._finish()
 
+    @staticmethod
+    def made_up(record: AnyRecord) -> bool:
+        """Whether a record stands for a run that the file tells nothing of."""
+        return isinstance(record, Run) and record.pid == 0 and not record.host
+
     def _records(self, file: BinaryIO) -> Iterator[AnyRecord]:
         number = 0
         while line := file.readline(MAX_LINE_BYTES + 1):
             number += 1
+            self.position += len(line)
             if number == 1:
                 self._refuse_foreign(line)
                 line = line.removeprefix(b"\xef\xbb\xbf")
@@ -58,6 +66,7 @@ class TraceReader:
                 self._fault(number, f"longer than {MAX_LINE_BYTES} bytes")
                 while line and not line.endswith(b"\n"):
                     line = file.readline(MAX_LINE_BYTES)
+                    self.position += len(line)
                 continue
             if not line.strip():
                 continue
@@ -82,10 +91,13 @@ class TraceReader:
             yield record
 
     def _refuse_foreign(self, line: bytes) -> None:
-        if line.startswith(b"SQLite format 3\0"):
-            raise Unreadable(f"{self.path} is an SQLite file; this version of gputop reads JSON Lines traces (.jsonl)")
+        if line.startswith(MAGIC):
+            raise Unreadable(f"{self.path} is an SQLite file, not a trace in JSON Lines")
         if b"\0" in line[:4096]:
-            raise Unreadable(f"{self.path} is not a trace: it holds binary data; gputop reads JSON Lines (.jsonl)")
+            raise Unreadable(
+                f"{self.path} is not a trace: it holds binary data; "
+                "gputop reads recordings (.gputop) and JSON Lines (.jsonl)"
+            )
 
     def _check_schema(self, run: Run) -> None:
         if run.schema > SCHEMA:
