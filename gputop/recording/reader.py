@@ -20,8 +20,8 @@ from gputop.recording.tiering import unpack_sketch
 from gputop.recording.writing import holds, read_claim
 from gputop.records import SCHEMA, AnyRecord, Event, Record, Run, Verdict, supersede
 
-BATCH = 10_000
-"""Numbers read at a time: what bounds the memory of reading a recording from end to end."""
+FIRST_BATCH, BATCH = 500, 8_000
+"""Numbers read at a time, at first and at most: what bounds the memory of reading a recording from end to end."""
 
 _BAD = (msgspec.MsgspecError, ValueError, KeyError, TypeError, IndexError, RecursionError)
 
@@ -162,12 +162,12 @@ class Recording:
         tables = [TABLES[cls] for cls in (types if types is not None else TABLES) if cls in TABLES]
         upto = self.last_seq() if upto_seq is None else upto_seq
         after_seq = max(after_seq, (self._first_seq(tables) or 1) - 1)
-        batch = BATCH if len(tables) > 1 else max(BATCH, upto)
+        batch = FIRST_BATCH if len(tables) > 1 else max(BATCH, upto)
         try:
             while after_seq < upto:
                 end = min(upto, after_seq + batch)
                 yield from self._batch(tables, after_seq, end)
-                after_seq = end
+                after_seq, batch = end, min(2 * batch, max(BATCH, batch))
         except sqlite3.Error as error:
             raise self._damaged(error) from None
         self._tell_bad()

@@ -44,7 +44,7 @@ def of_every_type() -> list[rec.Record]:
         rec.Loader(t=T0, run_id="r", loader_id=0, num_workers=4, pin_memory=True, worker_pids=[7, 8]),
         rec.Model(t=T0, run_id="r", devices={"cuda:0": 5}, on_cpu=[], compiled=False),
         step(0, gpu_ns={"forward": 5}, gpu_idle_ns={"other": 7, "mine": 8}, queue_empty=0.5, first_of_epoch=True),
-        step(1, phases_ns={"my own": 4, "data": 2}, sync_sites=[rec.SyncSite(site="a.py:3", call=".item()", count=2, ns=9)]),
+        step(1, phases_ns={"my own": 4, "data": 2}, sync_sites=[rec.SyncSite(site="a.py:3", call="x", count=2, ns=9)]),
         step(2, phases_ns={}, gpu_ns={}, partial=True, optimizer_step=False),
         rec.Alive(t=T0, run_id="r", steps=3, stack=["a", "b"]),
         rec.Fold(t=T0, run_id="r", steps=9, dur_ns=90, phases_ns={"data": 5, "mine": 1}, min_ns=1, max_ns=20),
@@ -59,7 +59,8 @@ def of_every_type() -> list[rec.Record]:
         rec.Event(t=T0, kind="marker", label="lr dropped"),
         rec.Verdict(
             t=T0, run_id="r", cause="gpu-bound", family="device", headline="fine", confidence=0.9,
-            evidence=[rec.Evidence(signal="x", value=1.5, unit="%")], runner_up=rec.RunnerUp(cause="sync", share_pct=3.0),
+            evidence=[rec.Evidence(signal="x", value=1.5, unit="%")],
+            runner_up=rec.RunnerUp(cause="sync", share_pct=3),
         ),
     ]  # fmt: skip
 
@@ -224,3 +225,9 @@ def test_a_temporary_recording_reads_like_any_other() -> None:
         writer.add(record)
     writer.commit(T0)
     assert list(writer.recording().records()) == given
+
+
+def test_the_order_in_which_workers_are_written_never_changes() -> None:
+    """Fields of a worker are written without their names: new ones only ever go to the end."""
+    known = ("pid", "cpu_pct", "system_pct", "threads", "state", "read_bytes_s", "rss_bytes")
+    assert rec.Worker.__struct_fields__[: len(known)] == known
