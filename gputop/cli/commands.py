@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from typing import Any
 
 import click
@@ -16,7 +17,11 @@ COMMANDS = {
     "run": "run a training command with the publisher in it",
     "record": "record what happens, without a screen: for jobs and services",
     "once": "look, judge, answer and leave: for scripts and CI",
+    "replay": "watch a recorded run on the same screen, at any speed",
     "report": "what held a recorded run back, in words or JSON",
+    "diff": "two runs side by side: what changed, and is it beyond the noise",
+    "export": "a recording for pandas, DuckDB, spreadsheets or a trace viewer",
+    "recover": "save what can be saved of a damaged recording",
     "doctor": "what works here and what doesn't, each with its mend",
 }
 """Commands and what they do, as listed in help; each lives in the module of its name."""
@@ -42,6 +47,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first word names; an unknown one is a usage error that names the nearest."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            if os.path.isfile(args[0]):
+                raise click.UsageError(f"{args[0]!r} is a file; did you mean 'gputop replay {args[0]}'?", ctx)
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]!r}?" if near else f"; the commands are {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)
