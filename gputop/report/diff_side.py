@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from gputop.diagnosis.apart import set_apart
 from gputop.diagnosis.numbers import ranked
-from gputop.recording.past import RunSpan, Tier
+from gputop.recording.past import Info, RunSpan, Tier
 from gputop.recording.reader import Recording
 from gputop.records import Event, Fold, Loader, Model, Run, Step, Verdict
 from gputop.report.account import GpuAccount
@@ -96,31 +97,33 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 def load(recording: Recording, wanted: str | None = None, option: str = "--run") -> Side:
     """The run of a recording that is to be compared, with everything that is. Raises Choice."""
-    span, ranks, warnings = choose(recording, wanted, option)
-    return side(recording, judge_trace(recording.records(), str(recording.path)), span, ranks, warnings)
+    info = recording.info()
+    span, ranks, warnings = choose(recording.path, info, wanted, option)
+    exact = info.steps <= EXACT_STEPS
+    return side(recording, judge_trace(recording.records(), str(recording.path)), span, ranks, warnings, exact)
 
 
-def choose(recording: Recording, wanted: str | None, option: str) -> tuple[RunSpan, dict[int, str], tuple[str, ...]]:
+def choose(path: Path, info: Info, wanted: str | None, option: str) -> tuple[RunSpan, dict[int, str], tuple[str, ...]]:
     """The run to compare, its job's ranks, and what to say about it. Raises Choice.
 
     `wanted` is a run_id or its beginning. Without it: the first rank of the job that trained longest.
     """
-    spans = [span for span in recording.info().runs if span.steps > 0]
+    spans = [span for span in info.runs if span.steps > 0]
     if not spans:
-        raise Choice(f"{recording.path} holds no training step")
+        raise Choice(f"{path} holds no training step")
     if wanted is not None:
         found = [span for span in spans if span.run.run_id == wanted]
         found = found or [span for span in spans if span.run.run_id.startswith(wanted)]
         if len(found) != 1:
             which = "no run" if not found else "more than one run"
-            raise Choice(f"{option} {wanted}: {which} of {recording.path} begins so; it holds {_listed(spans)}")
+            raise Choice(f"{option} {wanted}: {which} of {path} begins so; it holds {_listed(spans)}")
         return found[0], ranks_of(found[0], spans), ()
     longest = max(spans, key=lambda span: span.last_ns - span.first_ns)
     ranks = ranks_of(longest, spans)
     first = ranks[min(ranks)]
     span = next(one for one in spans if one.run.run_id == first)
     others = len(spans) - len(ranks)
-    said = f"{recording.path} holds other runs too; the longest is compared, {option} chooses: {_listed(spans)}"
+    said = f"{path} holds other runs too; the longest is compared, {option} chooses: {_listed(spans)}"
     return span, ranks, (said,) if others else ()
 
 
@@ -136,8 +139,15 @@ def ranks_of(span: RunSpan, spans: Sequence[RunSpan]) -> dict[int, str]:
     return dict(sorted(ranks.items()))
 
 
-def side(recording: Recording, judged: Judged, span: RunSpan, ranks: dict[int, str], warnings: Sequence[str]) -> Side:
-    """Everything that is compared of one run."""
+def side(
+    recording: Recording,
+    judged: Judged,
+    span: RunSpan,
+    ranks: dict[int, str],
+    warnings: Sequence[str] = (),
+    exact: bool = True,
+) -> Side:
+    """Everything that is compared of one run; `exact`: from every step, else from sums."""
     run_id = span.run.run_id
     loaders = [one for one in recording.records(types=(Loader,)) if isinstance(one, Loader) and one.run_id == run_id]
     models = [one for one in recording.records(types=(Model,)) if isinstance(one, Model) and one.run_id == run_id]
@@ -150,7 +160,7 @@ def side(recording: Recording, judged: Judged, span: RunSpan, ranks: dict[int, s
         source=str(recording.path),
         run=span.run,
         ranks={rank: one for rank, name in ranks.items() if (one := _rank_figures(recording, name)) is not None},
-        figures=figures(recording, span),
+        figures=figures(recording, span, exact),
         loader=trained[-1] if trained else None,
         model=models[-1] if models else None,
         verdict=report.verdict if report is not None else None,
@@ -171,9 +181,9 @@ def _rank_figures(recording: Recording, run_id: str) -> RankFigures | None:
     return RankFigures(run_id=run_id, mean_ms=ns * MS / steps, data_pct=100 * sum(data) / ns if data else None)
 
 
-def figures(recording: Recording, span: RunSpan) -> Figures:
-    """A run's figures: from every step, or from the recording's sums where there are too many or they were thinned."""
-    if recording.info().steps <= EXACT_STEPS:
+def figures(recording: Recording, span: RunSpan, exact: bool) -> Figures:
+    """A run's figures: from every step, or from the recording's sums where those are wanted or steps were thinned."""
+    if exact:
         steps = exact_steps(recording, span)
         if steps is not None:
             return of_steps(span, steps)

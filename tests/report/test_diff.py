@@ -223,9 +223,9 @@ def test_of_several_jobs_the_longest_is_compared_and_the_others_are_named(tmp_pa
     assert side(path, "sh").run.run_id == "short"
     recording = Recording(path)
     with pytest.raises(Choice, match=r"no run of .* begins so; it holds"):
-        choose(recording, "nothing", "--run-a")
+        choose(path, recording.info(), "nothing", "--run-a")
     with pytest.raises(Choice, match="more than one run"):
-        choose(recording, "", "--run-a")
+        choose(path, recording.info(), "", "--run-a")
     recording.close()
 
 
