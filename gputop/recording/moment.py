@@ -46,7 +46,7 @@ BACK = 5_000
 
 def at(recording: Recording, db: sqlite3.Connection, t_ns: int, *, column_ns: int, columns: int, exact_ns: int) -> Past:
     """Everything that a viewer at `t_ns` needs to draw and to judge. Raises sqlite3.Error."""
-    begin = db.execute("SELECT min(from_ns) FROM chunk").fetchone()[0]
+    begin = first_ns(db)
     if begin is None:
         return Past(t_ns=t_ns, from_ns=t_ns, column_ns=column_ns, records=())
     first, last = _chunks(db, t_ns - exact_ns, t_ns)
@@ -69,19 +69,28 @@ def at(recording: Recording, db: sqlite3.Connection, t_ns: int, *, column_ns: in
         upto_seq=last_seq,
     )
     history_ns = max(begin, t_ns - columns * column_ns)
-    reach = (_first_number(db, history_ns), first_seq)
+    since = _since(db, history_ns) or (first, first_seq)
+    reach = (since[1], first_seq)
     return msgspec.structs.replace(
         past,
-        runs=_run_pasts(recording, db, from_chunk, (history_ns, first_seq), past),
+        runs=_run_pasts(recording, db, from_chunk, (since[0], first_seq), past),
         gpus=_gpu_pasts(db, reach, column_ns),
         hosts=_host_pasts(db, reach, column_ns),
     )
 
 
-def _first_number(db: sqlite3.Connection, from_ns: int) -> int:
-    """The number of the first record of the chunks from a time on."""
-    number: int | None = db.execute("SELECT min(first_seq) FROM chunk WHERE to_ns >= ?", (from_ns,)).fetchone()[0]
-    return number or 0
+def first_ns(db: sqlite3.Connection) -> int | None:
+    """When a recording begins: the first chunks may hold backlogs, which come unordered."""
+    first: int | None = db.execute("SELECT min(from_ns) FROM (SELECT from_ns FROM chunk LIMIT 500)").fetchone()[0]
+    return first
+
+
+def _since(db: sqlite3.Connection, from_ns: int) -> tuple[int, int] | None:
+    """The first chunk that tells of a time or later, and the number of its first record."""
+    row: tuple[int, int] | None = db.execute(
+        "SELECT id, first_seq FROM chunk WHERE to_ns >= ? ORDER BY to_ns LIMIT 1", (from_ns,)
+    ).fetchone()
+    return row
 
 
 def end_of(record: Record) -> int:
@@ -162,7 +171,8 @@ def _steps_in(db: sqlite3.Connection, run: int, chunk: int) -> int:
 
 def _described(recording: Recording, db: sqlite3.Connection, first_seq: int, t_ns: int) -> list[AnyRecord]:
     """The latest word before the exact stretch on everything known: runs, loaders, models, signs of life, samplers."""
-    near = db.execute("SELECT min(first_seq) FROM chunk WHERE to_ns >= ?", (t_ns - FURTHER_NS,)).fetchone()[0]
+    since = _since(db, t_ns - FURTHER_NS)
+    near = since[1] if since is not None else 0
     newest = "seq IN (SELECT max(seq) FROM {} WHERE seq < ? AND seq >= ? GROUP BY {})"
     asked: tuple[tuple[type[Record], str, int], ...] = (
         (Run, "seq < ? AND seq >= ?", 0),
@@ -170,9 +180,9 @@ def _described(recording: Recording, db: sqlite3.Connection, first_seq: int, t_n
         (Model, newest.format("model", "run"), 0),
         (Profile, newest.format("profile", "run"), 0),
         (Sampler, newest.format("sampler", "host, backend"), 0),
-        (Alive, newest.format("alive", "run"), near or 0),
-        (Gpu, newest.format("gpu", "gpu_uuid"), near or 0),
-        (Host, newest.format("host", "host"), near or 0),
+        (Alive, newest.format("alive", "run"), near),
+        (Gpu, newest.format("gpu", "gpu_uuid"), near),
+        (Host, newest.format("host", "host"), near),
         (Event, "seq < ? AND seq >= ? AND kind IN ('exit', 'lost_process')", 0),
     )
     return [record for cls, where, low in asked for _, record in recording.rows(cls, where, (first_seq, low))]
@@ -183,17 +193,16 @@ def _run_pasts(
 ) -> dict[str, RunPast]:
     """Each run's totals before its first exact chunk, its tiers within reach, and what was said of it.
 
-    `begin` is when the histories begin and the number at which the exact stretch does.
+    `begin` is the chunk at which the histories begin and the number at which the exact stretch does.
     """
     out = {}
-    from_ns, first_seq = begin
+    low, first_seq = begin
     changes = recording.changes()
     ended = {
         one.run_id: "ended" if one.kind == "exit" else "lost"
         for one in past.records
         if isinstance(one, Event) and one.kind in ("exit", "lost_process")
     }
-    low = db.execute("SELECT min(id) FROM chunk WHERE to_ns >= ?", (from_ns,)).fetchone()[0]
     for run, chunk in from_chunk.items():
         run_id = recording.run_id(run)
         totals = totals_of(db, run, chunk)
@@ -202,22 +211,22 @@ def _run_pasts(
         if not totals.steps and not upto:
             continue
         out[run_id] = RunPast(
-            first_t=_first_t(db, run) if totals.steps else None,
+            first_t=first_step_ns(db, run) if totals.steps else None,
             train_steps=totals.steps,
             train_ns=totals.ns,
             samples=totals.samples,
             phases_ns=_phases(db, run, past.t_ns),
-            tiers=tuple(_tiers(recording, db, run, (low, chunk), past.column_ns)) if low is not None else (),
+            tiers=tuple(_tiers(recording, db, run, (low, chunk), past.column_ns)),
             changes=tuple(said[:upto]),
-            said=_in_force(recording, run, past.t_ns) if upto else None,
-            last_ns=_last_ns(db, run, chunk),
+            said=recording.said(run_id, past.t_ns) if upto else None,
+            last_ns=last_step_ns(db, run, chunk),
             ended=ended.get(run_id),
             backward_loaders=_backward_loaders(db, run, first_seq),
         )
     return out
 
 
-def _first_t(db: sqlite3.Connection, run: int) -> int | None:
+def first_step_ns(db: sqlite3.Connection, run: int) -> int | None:
     """When a run's first train step began: the earliest of its first rows, since a backlog may come unordered."""
     row = db.execute(
         "SELECT min(t) FROM (SELECT t FROM second WHERE run = ? ORDER BY chunk, id LIMIT 200)", (run,)
@@ -226,13 +235,15 @@ def _first_t(db: sqlite3.Connection, run: int) -> int | None:
     return first
 
 
-def _last_ns(db: sqlite3.Connection, run: int, before_chunk: int) -> int | None:
+def last_step_ns(db: sqlite3.Connection, run: int, before_chunk: int = 2**62) -> int | None:
     """When a run's last train step before a chunk ended."""
     row = db.execute(
-        "SELECT t + width_ns FROM second WHERE run = ? AND chunk < ? ORDER BY chunk DESC, id DESC LIMIT 1",
+        "SELECT max(t + width_ns) FROM (SELECT t, width_ns FROM second WHERE run = ? AND chunk < ? "
+        "ORDER BY chunk DESC, id DESC LIMIT 200)",
         (run, before_chunk),
     ).fetchone()
-    return row[0] if row is not None else None
+    last: int | None = row[0]
+    return last
 
 
 def _backward_loaders(db: sqlite3.Connection, run: int, first_seq: int) -> tuple[int | None, ...]:
@@ -251,11 +262,6 @@ def _phases(db: sqlite3.Connection, run: int, t_ns: int) -> dict[str, int]:
         (run, t_ns - t_ns % MINUTE),
     ).fetchone()
     return {phase: ns for phase, ns in zip(PHASES, sums, strict=True) if ns}
-
-
-def _in_force(recording: Recording, run: int, t_ns: int) -> Verdict | None:
-    where = "seq = (SELECT max(seq) FROM verdict WHERE run = ? AND t <= ?)"
-    return next((one for _, one in recording.rows(Verdict, where, (run, t_ns)) if isinstance(one, Verdict)), None)
 
 
 def _tiers(

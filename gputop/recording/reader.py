@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from gputop.recording.errors import Unreadable
 from gputop.recording.header import refuse_foreign
 from gputop.recording.past import Info, Past, RunSpan, Tier
 from gputop.recording.schema import PHASES, SUMS, TABLES, Row, Table
-from gputop.recording.tiering import unpack_sketch
+from gputop.recording.tiering import totals_of, unpack_sketch
 from gputop.recording.writing import holds, read_claim
 from gputop.records import SCHEMA, AnyRecord, Event, Record, Run, Verdict, supersede
 
@@ -39,7 +41,8 @@ class Recording:
         self._bad = 0
         self._texts: dict[int, str] = {}
         self._runs: dict[int, str] = {}
-        self._changes: tuple[int, dict[str, list[tuple[int, str]]]] = (0, {})
+        self._said: dict[str, list[tuple[int, str, int]]] = {}
+        self._said_seq = 0
         if connection is None:
             refuse_foreign(path)
         try:
@@ -85,22 +88,23 @@ class Recording:
     def _info(self) -> Info:
         db = self._db
         meta = self.meta()
-        from_ns, to_ns, records = db.execute(
-            "SELECT min(from_ns), max(to_ns), sum(last_seq - first_seq + 1) FROM chunk"
-        ).fetchone()
+        from_ns = moment.first_ns(db)
+        to_ns, first, last = db.execute("SELECT max(to_ns), min(first_seq), max(last_seq) FROM chunk").fetchone()
         runs = tuple(self._spans())
         claim = read_claim(db)
-        hosts = {span.run.host for span in runs} | {row[0] for row in db.execute("SELECT DISTINCT host FROM host")}
-        simulated = any(span.run.simulated for span in runs) or any(
-            db.execute("SELECT 1 FROM gpu WHERE simulated LIMIT 1")
-        )
+        hosts = {span.run.host for span in runs} | {row[0] for row in self._few("host", "host")}
+        simulated = any(span.run.simulated for span in runs) or any(row[0] for row in self._few("simulated", "gpu"))
         return Info(
             from_ns=from_ns or 0, to_ns=to_ns or 0, runs=runs, steps=sum(span.steps for span in runs),
-            records=records or 0, simulated=simulated,
+            records=last - first + 1 if last is not None else 0, simulated=simulated,
             being_written=claim is not None and holds(claim, _now_ns()),
             closed="closed_ns" in meta, schema=meta["schema"], gputop_version=meta.get("gputop_version"),
             hosts=tuple(sorted(host for host in hosts if host)), size_bytes=_size(self.path),
         )  # fmt: skip
+
+    def _few(self, column: str, table: str) -> list[Row]:
+        """A column of a table's first rows."""
+        return self._db.execute(f"SELECT {column} FROM {table} LIMIT 100").fetchall()
 
     def _spans(self) -> Iterator[RunSpan]:
         runs: dict[str, Run] = {}
@@ -112,18 +116,17 @@ class Recording:
         for event in self.events(("exit", "lost_process")):
             if event.run_id is not None and ended.get(event.run_id) != "ended":
                 ended[event.run_id] = "ended" if event.kind == "exit" else "lost"
-        sums = {
-            self.run_id(run): (first, last, steps)
-            for run, first, last, steps in self._db.execute(
-                "SELECT run, min(t), max(t + width_ns), sum(steps) FROM second GROUP BY run"
-            )
-        }
-        for run_id in sums.keys() - runs.keys():
-            if run_id is not None:
-                runs[run_id] = Run(t=sums[run_id][0], run_id=run_id, pid=0, host="")
+        keys = dict(self._db.execute("SELECT run_id, run FROM run_key").fetchall())
+        for run_id, key in keys.items():
+            if run_id not in runs and (first := moment.first_step_ns(self._db, key)) is not None:
+                runs[run_id] = Run(t=first, run_id=run_id, pid=0, host="")
         for run_id, run in runs.items():
-            first, last, steps = sums.get(run_id, (run.t, run.t, 0))
-            yield RunSpan(run=run, first_ns=first, last_ns=last, steps=steps, ended=ended.get(run_id))
+            key = keys.get(run_id, -1)
+            first, last = moment.first_step_ns(self._db, key), moment.last_step_ns(self._db, key)
+            yield RunSpan(
+                run=run, first_ns=run.t if first is None else first, last_ns=run.t if last is None else last,
+                steps=totals_of(self._db, key).steps, ended=ended.get(run_id),
+            )  # fmt: skip
 
     def last_seq(self) -> int:
         """The number of the newest record."""
@@ -222,17 +225,28 @@ class Recording:
 
     def changes(self) -> dict[str, list[tuple[int, str]]]:
         """By run, the (t, cause) at which a recorded verdict began to hold."""
-        last, out = self._changes
-        for seq, t, run, cause in self._db.execute(
-            "SELECT seq, t, run, cause FROM verdict WHERE seq > ? ORDER BY seq", (last,)
-        ).fetchall():
-            last = seq
-            with suppress(*_BAD):
-                mine = out.setdefault(self.run_id(run), [])
-                if not mine or mine[-1][1] != cause:
-                    mine.append((t, cause))
-        self._changes = (last, out)
+        self._look_said()
+        out: dict[str, list[tuple[int, str]]] = {}
+        for run_id, said in self._said.items():
+            mine = out[run_id] = [(said[0][0], said[0][1])]
+            mine += [(t, cause) for (_, before, _), (t, cause, _) in pairwise(said) if cause != before]
         return out
+
+    def said(self, run_id: str, t_ns: int) -> Verdict | None:
+        """The recorded verdict of a run that was in force at a time."""
+        self._look_said()
+        said = self._said.get(run_id, [])
+        at = bisect_right(said, t_ns, key=lambda one: one[0])
+        found = [record for _, record in self.rows(Verdict, "seq = ?", (said[at - 1][2],))] if at else []
+        return found[0] if found and isinstance(found[0], Verdict) else None
+
+    def _look_said(self) -> None:
+        """Learn which verdicts were said since the last look."""
+        question = "SELECT seq, t, run, cause FROM verdict WHERE seq > ? ORDER BY seq"
+        for seq, t, run, cause in self._db.execute(question, (self._said_seq,)).fetchall():
+            self._said_seq = seq
+            with suppress(*_BAD):
+                self._said.setdefault(self.run_id(run), []).append((t, cause, seq))
 
     def events(self, kinds: Sequence[str] | None = None) -> list[Event]:
         """The events, of these kinds, in order of arrival."""
