@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gputop.records import Verdict
 from gputop.view import Segment
 
 LEAST_NS = 10_000_000_000
@@ -25,15 +24,15 @@ class Difference(msgspec.Struct, frozen=True):
     cause: str
 
 
-def segments(verdicts: Iterable[Verdict], end_ns: int) -> tuple[Segment, ...]:
-    """Recorded verdicts of one run, in time order, as the stretches in which each was in force."""
+def segments(said: Iterable[tuple[int, str]], end_ns: int) -> tuple[Segment, ...]:
+    """What was said of one run as (moment, cause), in time order, as the stretches in which each was in force."""
     out: list[Segment] = []
-    for verdict in verdicts:
-        if out and out[-1].cause == verdict.cause:
+    for t, cause in said:
+        if out and out[-1].cause == cause:
             continue
         if out:
-            out[-1] = Segment(out[-1].from_ns, max(out[-1].from_ns, verdict.t), out[-1].cause)
-        out.append(Segment(verdict.t, max(verdict.t, end_ns), verdict.cause))
+            out[-1] = Segment(out[-1].from_ns, max(out[-1].from_ns, t), out[-1].cause)
+        out.append(Segment(t, max(t, end_ns), cause))
     return tuple(out)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -61,8 +61,13 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return self.watch.view(self.to_ns, warnings, forget=False)
 
 
-def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
-    """Run a trace (in time order) through the watch under a clock made of its own times."""
+def judge_trace(
+    records: Iterable[AnyRecord], source: str, progress: Callable[[float], None] | None = None
+) -> Judged:
+    """Run a trace (in time order) through the watch under a clock made of its own times.
+
+    `progress` is told the share judged (0-1).
+    """
     ordered = list(records)
     first = min((record.t for record in ordered), default=0)
     last = max((_end(record) for record in ordered), default=0)
@@ -74,6 +79,8 @@ def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
     for record in sorted(ordered, key=_end):
         while _end(record) > due:
             keep_surest(best, watch.tick(due))
+            if progress is not None:
+                progress((due - first) / (last - first))
             due += every
             judgements += 1
         watch.add(record)
@@ -84,7 +91,8 @@ def judge_trace(records: Iterable[AnyRecord], source: str) -> Judged:
         whole = judge(watch.timeline.window(run_id, end, whole=True))
         segments = tuple(watch.judges[run_id].segments) if run_id in watch.judges else ()
         stands = standing(segments, whole, best.get(run_id, {}))
-        runs[run_id] = report_on(run_id, stands, segments, also=(whole,), told=track.said, end_ns=end)
+        said = [(verdict.t, verdict.cause) for verdict in track.said]
+        runs[run_id] = report_on(run_id, stands, segments, also=(whole,), told=said, end_ns=end)
     machines, axis = _machines(ordered), series.axis(first, last)
     return Judged(
         watch=watch,
@@ -147,12 +155,12 @@ def report_on(
     segments: tuple[Segment, ...],
     *,
     also: Sequence[Verdict] = (),
-    told: Iterable[Verdict] = (),
+    told: Iterable[tuple[int, str]] = (),
     end_ns: int = 0,
 ) -> RunReport:
     """A run's report: the verdict that stands for it, and the share of the judged time that each cause held.
 
-    `also` are further verdicts whose notices count, `told` those recorded at the time, up to `end_ns`.
+    `also` are further verdicts whose notices count, `told` what was said at the time (moment, cause), up to `end_ns`.
     """
     held = held_ns(segments)
     total = sum(held.values())

@@ -51,6 +51,15 @@ class GpuTally:
         if gpu.throttle is not None and (gpu.util_pct is None or gpu.util_pct >= BUSY_PCT):
             self.throttled.add(100.0 if HARMFUL.intersection(gpu.throttle) else 0.0)
 
+    def raise_to(self, gpu: Gpu) -> None:
+        """Let a sample count for the maxima alone: it is one of many that were not read."""
+        for gauge, value in (
+            (self.util, gpu.util_pct), (self.memory, gpu.mem_used_bytes), (self.power, gpu.power_w),
+            (self.temp, gpu.temp_c),
+        ):  # fmt: skip
+            if value is not None and gauge.high is not None:
+                gauge.high = max(gauge.high, value)
+
     def account(self) -> GpuAccount:
         """The figures of all samples so far."""
         return GpuAccount(

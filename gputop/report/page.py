@@ -60,7 +60,7 @@ def _hash(text: str) -> str:
 @cache
 def _asset(name: str) -> str:
     """A file that is inlined. Line ends are those that a browser hashes."""
-    return resources.files("gputop.report").joinpath("assets", name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    return resources.files("gputop.report").joinpath("assets").joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 def _name(report: Json) -> str:

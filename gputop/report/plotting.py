@@ -25,6 +25,7 @@ DIGITS = 4
 def plotted(report: Json, series: Series) -> Json:
     """The data of the charts. Times are seconds since the epoch, spans [from, to, cause]."""
     runs = _drawn(report)
+    one_job = len({job["lead"] for job in report["jobs"]}) == 1
     phases = list(dict.fromkeys(name for run in runs for name in series.runs[run["run_id"]].phases))
     used = {(run["gpu"] or {}).get("uuid") for run in runs}
     gpus = [gpu for gpu in report["gpus"] if gpu["gpu_uuid"] in series.gpus]
@@ -34,7 +35,7 @@ def plotted(report: Json, series: Series) -> Json:
         "axis": {"from": axis.from_ns / 1e9, "width": axis.width_ns / 1e9, "n": axis.columns},
         "families": FAMILIES,
         "phases": sorted(phases, key=_place),
-        "runs": [_run(run, series) for run in runs],
+        "runs": [_run(run, series, one_job) for run in runs],
         "gpus": [_gpu(gpu, series) for gpu in gpus],
         "hosts": [
             {"name": clean(name, 60), "cpu": _line(host.cpu), "iowait": _line(host.iowait)}
@@ -68,15 +69,15 @@ def _place(phase: str) -> int:
     return order.index(phase) if phase in order else order.index("")
 
 
-def _run(run: Json, series: Series) -> Json:
+def _run(run: Json, series: Series, one_job: bool) -> Json:
     mine = series.runs[run["run_id"]]
     rank = run["rank"] if (run["world_size"] or 1) > 1 else None
     name = words.title(run)
     return {
         "id": run["run_id"],
         "name": f"{name} rank {rank}" if rank is not None else name,
-        "short": name[:24],
-        "rank": rank,
+        "short": name[:24] if rank is None else f"rank {rank}" if one_job else f"{name[:16]} {rank}",
+        "chip": str(rank) if one_job and rank is not None else name[:24] if rank is None else f"{name[:16]} {rank}",
         "gpu": (run["gpu"] or {}).get("uuid"),
         "p50": _line(mine.p50),
         "low": _line(mine.low),

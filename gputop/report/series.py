@@ -206,8 +206,8 @@ def shares(parts: dict[str, list[float]], whole: Sequence[float]) -> dict[str, L
 def of_records(records: Iterable[AnyRecord], tracks: dict[str, RunTrack], axis: Axis) -> Series:
     """The series of a whole trace. `tracks` decide which steps trained."""
     steps: dict[str, StepColumns] = {run_id: StepColumns(axis) for run_id in tracks}
-    gpus: dict[str, _GpuColumns] = {}
-    hosts: dict[str, tuple[Means, Means]] = {}
+    gpus: dict[str, GpuColumns] = {}
+    hosts: dict[str, HostColumns] = {}
     events: list[Event] = []
     for record in records:
         if isinstance(record, Step):
@@ -218,29 +218,30 @@ def of_records(records: Iterable[AnyRecord], tracks: dict[str, RunTrack], axis: 
             if record.run_id in steps and record.kind in (None, "train"):
                 steps[record.run_id].add_fold(record)
         elif isinstance(record, (Gpu, Burst)):
-            gpus.setdefault(record.gpu_uuid, _GpuColumns(axis)).add(record)
+            gpus.setdefault(record.gpu_uuid, GpuColumns(axis)).add(record)
         elif isinstance(record, Host):
-            cpu, iowait = hosts.setdefault(record.host, (Means(axis.columns), Means(axis.columns)))
-            cpu.add(axis.column(record.t), record.cpu_pct)
-            iowait.add(axis.column(record.t), record.iowait_pct)
+            hosts.setdefault(record.host, HostColumns(axis)).add(record)
         elif isinstance(record, Event):
             events.append(record)
     return Series(
         axis=axis,
         runs={run_id: columns.series() for run_id, columns in steps.items()},
         gpus={uuid: columns.series() for uuid, columns in gpus.items()},
-        hosts={host: HostSeries(cpu=cpu.line(), iowait=iowait.line()) for host, (cpu, iowait) in hosts.items()},
+        hosts={host: columns.series() for host, columns in hosts.items()},
         marks=marks(events),
     )
 
 
-class _GpuColumns:
+class GpuColumns:
+    """The samples of one GPU by column."""
+
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
         self.util, self.memory, self.power = Means(axis.columns), Means(axis.columns), Means(axis.columns)
         self.peak = Peaks(axis.columns)
 
     def add(self, record: Gpu | Burst) -> None:
+        """Take in a sample."""
         if isinstance(record, Burst):
             for dt, value in zip(record.dt_ns, record.util_pct, strict=False):
                 if 0 <= value <= 100:
@@ -254,9 +255,27 @@ class _GpuColumns:
         self.power.add(column, record.power_w)
 
     def series(self) -> GpuSeries:
+        """The columns as drawn."""
         return GpuSeries(
             util=self.util.line(),
             peak=tuple(self.peak.high),
             memory_gib=self.memory.line(1 / 1024**3),
             power_w=self.power.line(),
         )
+
+
+class HostColumns:
+    """The samples of one machine by column."""
+
+    def __init__(self, axis: Axis) -> None:
+        self.axis = axis
+        self.cpu, self.iowait = Means(axis.columns), Means(axis.columns)
+
+    def add(self, host: Host) -> None:
+        """Take in a sample."""
+        self.cpu.add(self.axis.column(host.t), host.cpu_pct)
+        self.iowait.add(self.axis.column(host.t), host.iowait_pct)
+
+    def series(self) -> HostSeries:
+        """The columns as drawn."""
+        return HostSeries(cpu=self.cpu.line(), iowait=self.iowait.line())

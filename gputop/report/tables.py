@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gputop.records import clean
@@ -64,13 +64,38 @@ def epoch_rows(run: Json, limit: int) -> Rows:
         rows.append(
             [
                 str(name),
-                NONE if epoch["steps"] is None else fig.count(epoch["steps"]),
+                _or_none(epoch["steps"], fig.count),
                 fig.span((epoch["to_ns"] - epoch["from_ns"]) / 1e9),
-                NONE if epoch["steps_per_s"] is None else fig.rate(epoch["steps_per_s"]),
-                NONE if epoch["first_step_ms"] is None else fig.ms(epoch["first_step_ms"]),
+                _or_none(epoch["steps_per_s"], fig.rate),
+                _or_none(epoch["first_step_ms"], fig.ms),
             ]
         )
     return rows
+
+
+def gpu_rows(gpus: Sequence[Json]) -> Rows:
+    """A head and a row for each GPU: utilization, memory, power, temperature, throttling, and its model."""
+    rows = [["GPU", "used", "at most", "memory", "power", "hottest", "throttled", "model"]]
+    for gpu in gpus:
+        total = f"/{gpu['mem_total_bytes'] / fig.GIB:.0f}" if gpu["mem_total_bytes"] else ""
+        limit = f"/{gpu['power_limit_w']:.0f}" if gpu["power_limit_w"] else ""
+        rows.append(
+            [
+                "?" if gpu["gpu_index"] is None else str(gpu["gpu_index"]),
+                _or_none(gpu["util_mean_pct"], fig.pct),
+                _or_none(gpu["util_max_pct"], fig.pct),
+                NONE if gpu["mem_peak_bytes"] is None else f"{fig.gib(gpu['mem_peak_bytes'])}{total} GiB",
+                NONE if gpu["power_mean_w"] is None else f"{gpu['power_mean_w']:.0f}{limit} W",
+                _or_none(gpu["temp_max_c"], lambda value: f"{value:.0f} °C"),
+                _or_none(gpu["throttled_pct"], fig.pct),
+                clean(gpu["name"] or "unknown model", 60) + (" (lost)" if gpu["lost"] else ""),
+            ]
+        )
+    return rows
+
+
+def _or_none(value: float | None, show: Callable[[float], str]) -> str:
+    return NONE if value is None else show(value)
 
 
 def rank_rows(members: Sequence[Json], job: Json) -> Rows:
@@ -89,10 +114,10 @@ def rank_rows(members: Sequence[Json], job: Json) -> Rows:
             [
                 NONE if run["rank"] is None else str(run["rank"]),
                 fig.count(run["steps"]),
-                NONE if steady["p50"] is None else fig.ms(steady["p50"]),
-                NONE if steady["p95"] is None else fig.ms(steady["p95"]),
-                NONE if data is None else fig.pct(data),
-                NONE if util is None else fig.pct(util),
+                _or_none(steady["p50"], fig.ms),
+                _or_none(steady["p95"], fig.ms),
+                _or_none(data, fig.pct),
+                _or_none(util, fig.pct),
                 clean(run["verdict"]["cause"], 40) + (" *" if run["run_id"] in odd else ""),
             ]
         )

@@ -12,7 +12,7 @@ from typing import Any
 from gputop.records import clean
 from gputop.report import figures as fig
 from gputop.report.paper import BOLD, DIM, Paper, bar, code, paragraph
-from gputop.report.tables import epoch_rows, rank_rows, table
+from gputop.report.tables import epoch_rows, gpu_rows, rank_rows, table
 
 Json = dict[str, Any]
 
@@ -29,6 +29,9 @@ PHASES = {
 EPISODES = {"checkpoint": "checkpoint", "eval": "evaluation", "gc": "garbage collection"}
 
 NO_GAIN = ("unknown", "idle", "warmup")
+
+GPUS_IN_WORDS = 2
+"""GPUs that are told in a sentence each; more make a table."""
 
 EPOCHS_SHOWN = 12
 """Epochs listed in words; of more, the first and the last."""
@@ -253,8 +256,11 @@ def _hindsight(run: Json, paper: Paper) -> Iterator[str]:
 
 
 def _machine(report: Json, paper: Paper) -> Iterator[str]:
-    for gpu in report["gpus"]:
-        yield from paragraph(" · ".join(gpu_words(gpu)), paper.width, "", "  ")
+    if len(report["gpus"]) > GPUS_IN_WORDS:
+        yield from table(gpu_rows(report["gpus"]), "", "rrrrrrrl", limit=paper.width)
+    else:
+        for gpu in report["gpus"]:
+            yield from paragraph(" · ".join(gpu_words(gpu)), paper.width, "", "  ")
     noticed = " ".join(notice for run in report["runs"] for notice in run["notices"])
     for sampler in report["samplers"]:
         if sampler["state"] != "ok" and not (sampler["why"] and sampler["why"] in noticed):

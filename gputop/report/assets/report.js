@@ -43,13 +43,20 @@
     return found.length && selected.size < data.runs.length ? found : data.gpus;
   };
 
-  const number = (value, unit = "") =>
-    value == null ? "–" : (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toPrecision(3)) + unit;
+  const short = (value) => (value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3))));
+  const number = (value, unit = "") => (value == null ? "–" : short(value) + unit);
   const ms = (value) => (value == null ? "–" : value >= 1000 ? number(value / 1000, " s") : number(value, " ms"));
-  const pct = (value) => (value == null ? "–" : value.toFixed(value < 10 ? 1 : 0) + " %");
+  const pct = (value) => (value == null ? "–" : Number(value.toFixed(value < 10 ? 1 : 0)) + " %");
   const tone = (index) => css("s" + (index % 8));
   const phaseColor = (name) => css(name) || css("user");
-  const clock = (t) => new Date(t * 1000).toLocaleTimeString([], { hour12: false });
+  const two = (value) => String(value).padStart(2, "0");
+  const clock = (t) => {
+    const date = new Date(t * 1000);
+    return [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+  };
+  const day = (t) => new Date(t * 1000).toLocaleDateString([], { day: "numeric", month: "short" });
+  const times = (u, ticks, axis, space, step) =>
+    ticks.map((t) => (step >= 86400 || clock(t) === "00:00:00" ? day(t) : step >= 60 ? clock(t).slice(0, 5) : clock(t)));
   const alpha = (color, share) => {
     const value = color.replace("#", "");
     const part = (at) => parseInt(value.slice(at, at + 2), 16);
@@ -125,7 +132,10 @@
         padding: [8, 8, 0, 0],
         cursor: { sync: { key: "gputop", scales: ["x", null] }, drag: { x: true, y: false }, y: false, points: { size: 6 } },
         scales: { x: { time: true, min: range.min, max: range.max }, y: { range: y } },
-        axes: [{ ...line, size: 34 }, { ...line, size: 58, values: (u, ticks) => ticks.map((tick) => unit(tick)), ...axis }],
+        axes: [
+          { ...line, size: 30, space: 70, values: times },
+          { ...line, size: 66, gap: 4, values: (u, ticks) => ticks.map((tick) => unit(tick)), ...axis },
+        ],
         series: [{ value: (u, t) => (t == null ? "–" : clock(t)), label: "time" }, ...series],
         bands,
         legend: { show: legend, live: true },
@@ -154,12 +164,20 @@
     return alpha(css(familyOf(cause)), [1, 0.62, 0.38][Math.min(2, alike.indexOf(cause))]);
   };
 
+  // Text on a band: dark on light ones, light on dark ones (relative luminance, ITU-R BT.709).
+  const ink = (cause) => {
+    const [red, green, blue, share] = causeColor(cause).match(/[\d.]+/g).map(Number);
+    const paper = parseInt(css("card").slice(1, 3), 16);
+    const seen = (part) => share * part + (1 - share) * paper;
+    return 0.2126 * seen(red) + 0.7152 * seen(green) + 0.0722 * seen(blue) > 125 ? "#101418" : "#ffffff";
+  };
+
   const ribbon = () => {
     const shown = runs();
+    const many = shown.length > 1;
     const rows = shown.flatMap((run) => {
-      const name = shown.length > 1 ? (run.rank == null ? run.short : "rank " + run.rank) : "verdict";
-      const now = { name, spans: run.now };
-      return run.differs ? [now, { name: shown.length > 1 ? "then" : "said then", spans: run.then }] : [now];
+      const now = { name: many ? run.short : "verdict", spans: run.now };
+      return run.differs ? [now, { name: "said then", spans: run.then }] : [now];
     });
     if (!rows.some((row) => row.spans.length)) return;
     const at = (row, t) => row.spans.find((span) => span[0] <= t && t < span[1]);
@@ -173,6 +191,7 @@
       ctx.clip();
       ctx.font = `${11 * ratio}px system-ui, sans-serif`;
       ctx.textBaseline = "middle";
+      ctx.textAlign = "left";
       rows.forEach((row, index) => {
         for (const [start, end, cause] of row.spans) {
           const left = Math.max(bbox.left, u.valToPos(start, "x", true));
@@ -184,7 +203,7 @@
           ctx.fillStyle = causeColor(cause);
           ctx.fillRect(left, top, Math.max(ratio, right - left - ratio), high - 2 * ratio);
           if (ctx.measureText(cause).width + 10 * ratio < right - left) {
-            ctx.fillStyle = css("ribbon-text") || "#101418";
+            ctx.fillStyle = ink(cause);
             ctx.fillText(cause, left + 5 * ratio, top + high / 2 - ratio);
           }
         }
@@ -231,7 +250,7 @@
       [
         stroke("shortest", "transparent", ms, { width: 0 }),
         stroke("longest", "transparent", ms, { width: 0 }),
-        ...shown.map((run, index) => stroke(many ? run.name : "median", tone(many ? data.runs.indexOf(run) : 0), ms)),
+        ...shown.map((run, index) => stroke(many ? run.short : "median", tone(many ? data.runs.indexOf(run) : 0), ms)),
       ],
       [low, high, ...shown.map((run) => run.p50)],
       { unit: ms, y: [0, limit], bands: [{ series: [2, 1], fill: alpha(css("s0"), 0.18) }], height: 230 },
@@ -255,15 +274,16 @@
     let below = xs.map(() => 0);
     const stacked = names.map((name) => (below = below.map((sum, k) => (share[name][k] == null ? null : (sum ?? 0) + share[name][k]))));
     const order = names.map((_, index) => names.length - 1 - index);
-    chart(
+    const { plot } = chart(
       "Where the time went", shown.length > 1 ? "share of step time, mean of the ranks shown" : "share of step time",
       order.map((index) => ({
         ...stroke(names[index], phaseColor(names[index]), pct, { width: 0, fill: phaseColor(names[index]) }),
         value: (u, value, series, at) => pct(at == null ? null : share[names[index]][at]),
       })),
       order.map((index) => stacked[index]),
-      { unit: (value) => value + " %", y: [0, 100], height: 220 },
+      { unit: pct, y: [0, 100], height: 220 },
     );
+    plot.root.classList.add("stack");
   };
 
   const devices = () => {
@@ -335,7 +355,7 @@
       });
       chips.push([all, () => selected.size === data.runs.length]);
       for (const run of data.runs) {
-        const chip = button(run.rank == null ? run.short : String(run.rank), "Show only " + run.name, (event) => {
+        const chip = button(run.chip, "Show only " + run.name, (event) => {
           if (event.shiftKey || event.ctrlKey || event.metaKey) {
             if (!selected.delete(run.id)) selected.add(run.id);
             if (!selected.size) selected.add(run.id);
