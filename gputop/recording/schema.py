@@ -258,7 +258,7 @@ OWN_TABLES = (
     "CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, value TEXT UNIQUE NOT NULL)",
     "CREATE TABLE IF NOT EXISTS chunk (id INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, "
     "from_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS chunk_time ON chunk (to_ns)",
+    "CREATE INDEX IF NOT EXISTS chunk_time ON chunk (to_ns, from_ns, first_seq, last_seq)",
     f"CREATE TABLE IF NOT EXISTS second (id INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, {_TIER}, "
     "all_steps INTEGER NOT NULL, all_ns INTEGER NOT NULL, all_samples INTEGER NOT NULL)",
     "CREATE INDEX IF NOT EXISTS second_run ON second (run, chunk)",

@@ -138,7 +138,7 @@ def test_open_and_seek(long: Path) -> None:
 
     print(
         f"\n{info.steps / 1e6:.1f} million steps: opened in {median_of(opened, 5):.0f} ms (budget 300); "
-        f"a place found and its first 1,000 records read in {median_of(sought, 30):.1f} ms (budget 20); everything that "
+        f"a place found and its first 1,000 records read in {median_of(sought, 30):.1f} ms (budget 20); all that "
         f"the screen needs there (8 ranks and GPUs) in {median_of(lambda: recording.at(next(moments)), 30):.0f} ms"
     )
 
