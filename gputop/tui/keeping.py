@@ -82,6 +82,8 @@ def begin_recording(picture: Picture, *, cmdlines: bool) -> str:
             why = (error.strerror or "can't be written").lower()
         except (Busy, Unreadable) as error:
             return f"no recording: {error}"
+        except Exception as error:  # whatever it is, it costs the recording only, not the screen
+            return f"no recording: {type(error).__name__}: {error}"
     return f"no recording: {why}"
 
 

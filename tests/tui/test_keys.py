@@ -253,6 +253,7 @@ def test_a_folder_that_cannot_be_written_gives_way_to_the_state_folder(
     [
         (Busy("another gputop records into it"), "no recording: another gputop records into it"),
         (OSError(28, "No space left on device"), "no recording: no space left on device"),
+        (RuntimeError("odd"), "no recording: RuntimeError: odd"),
     ],
 )
 def test_a_recording_that_cannot_begin_says_why(fake: type[Fake], fault: Exception, says: str) -> None:
