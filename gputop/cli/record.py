@@ -83,23 +83,19 @@ def for_command(file: str, token: str, ready_fd: str, orders_fd: str) -> int:
 def record(path: Path, limits: Limits, ending: Ending, launcher: Launcher, *, cmdlines: bool = True) -> int:
     """Record to the path until the end; returns the exit code. Raises Failure, UsageError."""
     fresh = not path.exists()
-    wanted = False
-    try:
-        with ending.signals():
-            recorder = _open(path, limits, cmdlines)
-            try:
-                feed = Feed(
-                    open_live({"no_cmdline": not cmdlines}), hostname=os.uname().nodename, refresh_s=REFRESH_S
-                ).start()
-                wanted = True
-                feed.record(recorder.start())
-                launcher.say("ready")
-                _follow(feed, recorder, fresh, ending, launcher)
-            finally:
-                recorder.close(CLOSE_S)
-    finally:
-        if fresh and (launcher.abandoned or not wanted):
-            _remove(path)
+    with ending.signals():
+        recorder = _open(path, limits, cmdlines)
+        try:
+            source = open_live({"no_cmdline": not cmdlines})
+        except Failure:
+            _give_up(recorder, fresh)
+            raise
+        feed = Feed(source, hostname=os.uname().nodename, refresh_s=REFRESH_S).start()
+        feed.record(recorder.start())
+        launcher.say("ready")
+        _follow(feed, recorder, fresh, ending, launcher)
+        if launcher.abandoned:
+            _give_up(recorder, fresh)
     if feed.fault is not None:
         raise feed.fault
     return HANGUP if ending.hung_up else _code(recorder.state(), limits)
@@ -142,7 +138,9 @@ def _open(path: Path, limits: Limits, cmdlines: bool) -> Recorder:
         raise Failure(f"can't record to {path}: {why}") from None
 
 
-def _remove(path: Path) -> None:
-    for suffix in ("", *JOURNALS):
+def _give_up(recorder: Recorder, fresh: bool) -> None:
+    """Leave nothing of a recording that was never to be; a file that was there before stays."""
+    recorder.close(CLOSE_S)
+    for suffix in ("", *JOURNALS) if fresh else ():
         with contextlib.suppress(OSError):
-            os.unlink(f"{path}{suffix}")
+            os.unlink(f"{recorder.path}{suffix}")
