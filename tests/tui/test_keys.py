@@ -37,31 +37,31 @@ def asked(shown: Any, pressed: list[str], **options: Any) -> tuple[list[tuple[An
     return out[0]
 
 
-@pytest.mark.parametrize(
-    ("key", "call"),
-    [
-        ("space", ("toggle",)),
-        ("left", ("seek_by", -2 * S)),
-        ("right", ("seek_by", 2 * S)),
-        ("pageup", ("seek_by", -2 * S * 56)),
-        ("pagedown", ("seek_by", 2 * S * 56)),
-        ("left_square_bracket", ("jump", -1)),
-        ("right_square_bracket", ("jump", 1)),
-        ("comma", ("step", -1)),
-        ("full_stop", ("step", 1)),
-        ("plus", ("faster",)),
-        ("equals_sign", ("faster",)),
-        ("minus", ("slower",)),
-        ("0", ("seek", views.NOW - 872 * S)),
-        ("home", ("seek", views.NOW - 872 * S)),
-        ("end", ("to_end",)),
-        ("G", ("to_end",)),
-        ("dollar_sign", ("to_end",)),
-        ("S", ("toggle_skip_idle",)),
-    ],
-)
-def test_a_key_asks_for_one_move(key: str, call: tuple[Any, ...]) -> None:
-    assert asked(views.replay(), [key])[0] == [call]
+MOVED: dict[str, tuple[Any, ...]] = {
+    "space": ("toggle",),
+    "left": ("seek_by", -2 * S),
+    "right": ("seek_by", 2 * S),
+    "pageup": ("seek_by", -2 * S * 56),
+    "pagedown": ("seek_by", 2 * S * 56),
+    "left_square_bracket": ("jump", -1),
+    "right_square_bracket": ("jump", 1),
+    "comma": ("step", -1),
+    "full_stop": ("step", 1),
+    "plus": ("faster",),
+    "equals_sign": ("faster",),
+    "minus": ("slower",),
+    "0": ("seek", views.NOW - 872 * S),
+    "home": ("seek", views.NOW - 872 * S),
+    "end": ("to_end",),
+    "G": ("to_end",),
+    "dollar_sign": ("to_end",),
+    "S": ("toggle_skip_idle",),
+}
+"""What each key asks of a replay in a terminal of 120 columns, whose histories hold 56."""
+
+
+def test_each_key_asks_for_one_move() -> None:
+    assert asked(views.replay(), list(MOVED))[0] == list(MOVED.values())
 
 
 def test_on_a_page_the_keys_in_time_still_work_and_the_others_scroll() -> None:
@@ -71,27 +71,29 @@ def test_on_a_page_the_keys_in_time_still_work_and_the_others_scroll() -> None:
     assert "speaks for it" in shown
 
 
-@pytest.mark.parametrize(
-    ("key", "says"),
-    [
-        ("plus", "+ and - are for a replay"),
-        ("minus", "+ and - are for a replay"),
-        ("S", "in a replay only"),
-        ("right", "this is now; ← goes back in time"),
-        ("end", "this is now"),
-    ],
-)
-def test_what_a_live_view_cannot_do_is_said(key: str, says: str) -> None:
-    calls, shown = asked(views.live(), [key])
-    assert calls == []
-    assert says in shown
+REFUSED = {
+    "plus": "+ and - are for a replay",
+    "minus": "+ and - are for a replay",
+    "S": "in a replay only",
+    "right": "this is now; ← goes back in time",
+    "end": "this is now",
+}
+
+
+def test_what_a_live_view_cannot_do_is_said() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        for key, says in REFUSED.items():
+            await pilot.press(key)
+            assert says in text_of(app)
+        assert picture.asked == []
+
+    drive(views.live(), act)
 
 
 def test_a_picture_without_time_says_so() -> None:
-    for key in ("space", "left", "colon"):
-        calls, shown = asked(views.view(), [key])
-        assert calls == []
-        assert "no past to go to" in shown
+    calls, shown = asked(views.view(), ["space", "left", "colon"])
+    assert calls == []
+    assert "no past to go to" in shown
 
 
 def test_a_key_is_answered_without_waiting_for_the_next_look() -> None:
@@ -126,20 +128,19 @@ def typed(text: str) -> list[str]:
     return [names.get(char, char) for char in text]
 
 
-@pytest.mark.parametrize(
-    ("text", "call"),
-    [
-        ("50%", ("seek", views.NOW - 872 * S + views.LONG // 2)),
-        ("+30s", ("seek", views.NOW + 30 * S)),
-        ("step 1200", ("seek_step", 1200)),
-        ("0:01:00", ("seek", views.NOW - 812 * S)),
-        ("14:20", ("seek", views.NOW + 400 * S)),
-    ],
-)
-def test_go_to_takes_what_it_promises(text: str, call: tuple[Any, ...]) -> None:
-    calls, shown = asked(views.replay(), ["colon", *typed(text), "enter"])
-    assert calls == [call]
-    assert "go to" in shown.splitlines()[-1]  # the footer's hint, no longer the question
+GONE: dict[str, tuple[Any, ...]] = {
+    "50%": ("seek", views.NOW - 872 * S + views.LONG // 2),
+    "+30s": ("seek", views.NOW + 30 * S),
+    "step 1200": ("seek_step", 1200),
+    "0:01:00": ("seek", views.NOW - 812 * S),
+    "14:20": ("seek", views.NOW + 400 * S),
+}
+
+
+def test_go_to_takes_what_it_promises() -> None:
+    pressed = [key for text in GONE for key in ("colon", *typed(text), "enter")]
+    calls, shown = asked(views.replay(), pressed)
+    assert calls == list(GONE.values())
     assert "q quit" in shown
 
 
@@ -168,7 +169,7 @@ def test_q_quits_even_then() -> None:
     drive(views.replay(), act)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (20, 2), (40, 8), (60, 12), (80, 24)])
+@pytest.mark.parametrize("size", [(1, 1), (20, 2), (40, 8), (60, 12)])
 def test_go_to_works_at_every_size(size: tuple[int, int]) -> None:
     calls, _ = asked(views.replay(), ["colon", *typed("50%"), "enter"], size=size)
     assert len(calls) == 1
