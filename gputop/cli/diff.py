@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
+from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import Seconds, debug_option
+from gputop.cli.progress import Progress
 from gputop.cli.recorded import recorded, tell
 
 
@@ -43,12 +45,15 @@ def command(
     sides = []
     for path, wanted, option in ((a, run_a, "--run-a"), (b, run_b, "--run-b")):
         with recorded(path) as recording:
+            progress = Progress(f"judging {path.name}")
             try:
-                sides.append(load(recording, wanted, option))
+                sides.append(load(recording, wanted, option, progress))
             except Choice as error:
                 if wanted is not None:
                     raise click.UsageError(str(error)) from None
-                raise Failure(str(error), 3) from None
+                raise Failure(str(error), UNREADABLE) from None
+            finally:
+                progress.clear()
             tell(recording.warnings)
     found = diff(*sides)
     if as_json:

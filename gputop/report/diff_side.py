@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,8 @@ from gputop.records import Event, Fold, Loader, Model, Run, Step, Verdict
 from gputop.report.account import GpuAccount
 from gputop.report.diff_noise import Bin
 from gputop.report.judged import Judged, judge_trace
+from gputop.report.reading import SHORT_RECORDS, SHORT_STEPS
+from gputop.report.sampled import judge_recording
 from gputop.tiers import Sketch
 from gputop.tracks import RunTrack, within
 
@@ -95,12 +97,29 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         return None if batch is None else batch * max(1, self.run.world_size or len(self.ranks))
 
 
-def load(recording: Recording, wanted: str | None = None, option: str = "--run") -> Side:
-    """The run of a recording that is to be compared, with everything that is. Raises Choice."""
+def load(
+    recording: Recording,
+    wanted: str | None = None,
+    option: str = "--run",
+    progress: Callable[[float], None] | None = None,
+) -> Side:
+    """The run of a recording that is to be compared, with everything that is. Raises Choice and Unreadable.
+
+    `wanted` is its id or the beginning of that, `option` what the person calls it, `progress` is told the share done.
+    """
     info = recording.info()
     span, ranks, warnings = choose(recording.path, info, wanted, option)
     exact = info.steps <= EXACT_STEPS
-    return side(recording, judge_trace(recording.records(), str(recording.path)), span, ranks, warnings, exact)
+    return side(recording, _judged(recording, info, progress), span, ranks, warnings, exact)
+
+
+def _judged(recording: Recording, info: Info, progress: Callable[[float], None] | None) -> Judged:
+    """The recording under today's rules, as a report on it would judge it."""
+    source = str(recording.path)
+    if info.steps > SHORT_STEPS or info.records > SHORT_RECORDS:
+        return judge_recording(recording, info, source, progress)
+    records = sorted(recording.records(), key=lambda record: (record.t, not isinstance(record, Run)))
+    return judge_trace(records, source, progress)
 
 
 def choose(path: Path, info: Info, wanted: str | None, option: str) -> tuple[RunSpan, dict[int, str], tuple[str, ...]]:

@@ -250,7 +250,7 @@ def test_long_recordings_are_compared_by_their_sums(
 ) -> None:
     a, b = keep(tmp_path / "a", steps(6000)), keep(tmp_path / "b", steps(6000, ms=110))
     nothing = judge_trace([], "")
-    monkeypatch.setattr(diff_side, "judge_trace", lambda records, source: nothing)
+    monkeypatch.setattr(diff_side, "judge_trace", lambda records, source, progress: nothing)
     exact = diff(side(a), side(b))
     monkeypatch.setattr(diff_side, "EXACT_STEPS", 10)
     monkeypatch.setattr(diff_side, "SECONDS_NS", seconds_ns)
