@@ -191,8 +191,15 @@ def candidates(tree: Tree, images: Images, tables: Mapping[str, Kept]) -> Iterat
     yield from sorted((name for name in scores if scores[name] * 2 > len(found)), key=lambda one: -scores[one])
 
 
-def first_fits(name: str, columns: tuple[str, ...], tree: Tree, images: Images) -> bool:
-    """Whether a page that a tree names for a table holds a row of it; an empty page may."""
+def first_fits(name: str, tables: Mapping[str, Kept], tree: Tree, images: Images) -> bool:
+    """Whether a page that a tree names for a table holds rows of it; an empty page may.
+
+    Rows with fewer values than the table has columns, written before it grew, may also be whole rows of another.
+    """
     if not tree.cells:
         return True
-    return any(fits(name, columns, key, row) for key, row in rows(tree, images.fetch, most=5))
+    columns = tables[name].columns
+    first = [(key, row) for key, row in rows(tree, images.fetch, most=5) if fits(name, columns, key, row)]
+    if not first or len(first[0][1]) == len(columns):
+        return bool(first)
+    return next(candidates(tree, images, tables), None) is None

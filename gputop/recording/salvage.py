@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 import struct
 from array import array
 from bisect import bisect_right
@@ -18,6 +19,9 @@ from gputop.recording.chunk import DESCRIBING
 from gputop.recording.images import Image, Images
 from gputop.recording.pages import LEAF, Bad, Tree, Values, rows
 from gputop.records import AnyRecord, Step
+
+_LINE = re.compile(r"[:(]")
+"""What a line of code or a call has in it, and a run's name has not."""
 
 MAX_SEQ = 2**48
 """No recording has so many records: a higher number is damage."""
@@ -96,10 +100,10 @@ class Salvage:
                     self._note_other(name, kept, leaves)
                 continue
             usual = cat.usual_catalog()[name].columns
-            fitting = [leaf for leaf in leaves if self._belongs(leaf, name, kept.columns)]
+            fitting = [leaf for leaf in leaves if self._belongs(leaf, name)]
             if leaves and not fitting and usual != kept.columns:
                 self._tables[name] = Kept(kept.root, usual)
-                fitting = [leaf for leaf in leaves if self._belongs(leaf, name, usual)]
+                fitting = [leaf for leaf in leaves if self._belongs(leaf, name)]
             self._leaves[name] = fitting
             whole = whole and len(fitting) == len(leaves)
             self.whole = self.whole and whole
@@ -121,8 +125,8 @@ class Salvage:
         if kept.columns[:1] == ("seq",):
             self._others[name] = leaves
 
-    def _belongs(self, leaf: Image, name: str, columns: tuple[str, ...]) -> bool:
-        return cat.first_fits(name, columns, Tree(self._images.read(leaf), leaf.number), self._images)
+    def _belongs(self, leaf: Image, name: str) -> bool:
+        return cat.first_fits(name, self._tables, Tree(self._images.read(leaf), leaf.number), self._images)
 
     def _look_everywhere(self) -> None:
         """Find the leaves that no tree leads to any more, and tell by their rows whose they are."""
@@ -141,13 +145,11 @@ class Salvage:
     def _tell_names_apart(self) -> None:
         """Rows of `run_key` and of `text` look alike; runs are named by their own records too."""
         run_ids = self._run_ids()
-        if not run_ids:
-            return
         pages = [*self._leaves["run_key"], *self._leaves["text"]]
         self._leaves["run_key"], self._leaves["text"] = [], []
         for image in pages:
-            found = rows(Tree(self._images.read(image), image.number), self._images.fetch)
-            of_runs = all(row[1] in run_ids for _, row in found)
+            found = [str(row[1]) for _, row in rows(Tree(self._images.read(image), image.number), self._images.fetch)]
+            of_runs = all(one in run_ids for one in found) if run_ids else not any(_LINE.search(one) for one in found)
             self._leaves["run_key" if of_runs else "text"].append(image)
 
     def _run_ids(self) -> set[str]:
