@@ -84,6 +84,10 @@ class Publisher:
         self.asking = False
         """A batch has been asked for and is not there yet: what else is asked for meanwhile is part of that."""
         self.asked_at = 0
+        self.closure: int | None = None
+        """The optimizer whose step is running a closure in which no backward has ended yet."""
+        self.saving = False
+        """A checkpoint is being written: what else is saved meanwhile is part of it."""
         self.requests = 0
         self._new_ledger()
 

@@ -56,6 +56,8 @@ class Ledger:
             return False
         self._asked = source, now, construct
         loop = self.loop
+        if loop.tail is not None:
+            loop.join(now)
         seg = loop.seg
         if seg is None:
             loop.cpu_now = self._cpu_clock()
@@ -102,11 +104,16 @@ class Ledger:
         """No batch came: the pass is exhausted, or an error was raised. The wait belongs to the step before."""
         if self._asked is None:
             return
+        source, asked, construct = self._asked
         self._asked = None
-        self.span("data", self.loop.seg.since if self.loop.seg is not None else now, now)
-        if self.loop.regions is not None and self.loop.seg is not None:
-            self.loop.regions.begin(self.loop.seg)
-            self.loop.regions.boundary(self.loop.seg, "data", now)
+        loop = self.loop
+        before = loop.seg
+        if not construct:
+            loop.spent(source, asked, now)
+        self.span("data", loop.seg.since if loop.seg is not None else now, now)
+        if loop.regions is not None and loop.seg is not None:
+            loop.regions.begin(before)
+            loop.regions.boundary(loop.seg, "data", now)
 
     def close(self, source: Source, now: int) -> None:
         """The pass is over: exhausted, or its iterator dropped."""
@@ -147,6 +154,11 @@ class Ledger:
                 return None
             depth += shift
         loop = self.loop
+        if loop.tail is not None:
+            loop.join(now)
+            while seg.into is not None:
+                seg, shift = seg.into
+                depth += shift
         if seg is loop.seg:
             return seg, depth
         if seg is not loop.train and all(level.open is not seg for level in loop.levels):
@@ -200,9 +212,11 @@ class Ledger:
     def optimizer(self, now: int, which: int | None = None) -> Token | None:
         """The step of an optimizer (`which`: its id) begins: evidence of training too, where no backward was seen."""
         loop = self.loop
-        seg = loop.seg
         if self._asked is not None:
             return None
+        if loop.tail is not None:
+            loop.join(now)
+        seg = loop.seg
         if seg is not loop.train:
             seg = loop.decide(now)
         if self._requests == 0 and which is not None:
@@ -286,7 +300,9 @@ class Ledger:
             return
         loop = self.loop
         loop.knows_backward = True
-        seg = loop.seg if not loop.levels else loop.decide(now)
+        if name == "optimizer" and loop.tail is not None:
+            loop.join(now)
+        seg = loop.decide(now) if loop.levels or loop.tail is not None else loop.seg
         if seg is not None:
             seg.source.trains = seg.work = True
             if name == "optimizer":

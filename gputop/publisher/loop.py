@@ -56,6 +56,9 @@ class Loop:
     ) -> None:
         self.seg: Segment | None = None
         self.train: Segment | None = None
+        self.tail: Segment | None = None
+        """What followed the request that found the training pass exhausted: a step of its own where a backward comes in it
+        (a loader that stays one batch ahead still held one), else part of the training step."""
         self.levels: list[Level] = []
         self.regions = regions
         self.knows_backward = False
@@ -150,6 +153,23 @@ class Loop:
         self.train = self.seg = seg
         return seg
 
+    def spent(self, source: Source, asked: int, now: int) -> None:
+        """The training pass was asked for a batch at `asked` and has none: what follows may be its last step."""
+        train = self.train
+        if train is None or self.seg is not train or train.source is not source or source.declared:
+            return
+        if train.work and not train.stack:
+            self.tail = self.seg = Segment(asked, source, self.cpu_now)
+            self.tail.arrived = now
+
+    def join(self, now: int) -> None:
+        """No backward came in what followed an exhausted pass: it belongs to the step before."""
+        tail, train, self.tail = self.tail, self.train, None
+        if tail is not None and train is not None:
+            tail.pass_time(now)
+            train.absorb(tail)
+            self.seg = train
+
     def turn(self, source: Source, now: int) -> None:
         """The next step of a loop without a loader begins."""
         self.cpu_now = self._cpu_clock()
@@ -191,6 +211,12 @@ class Loop:
         if seg is None or (seg is train and not levels):
             return train
         seg.pass_time(now)
+        if seg is self.tail and train is not None:
+            self.tail = None
+            self._close(train, seg.start, seg.cpu_from)
+            self._out(train)
+            self.train = seg
+            return seg
         while levels and not levels[-1].done and levels[-1].open.batches == 0:
             self._fold(levels.pop(), now)
         if not levels:
@@ -223,6 +249,7 @@ class Loop:
             below.source.trains = True
             return _merge([*below.done, opened, whole])
         self._end_level(below, whole.start)
+        self._interrupted(below, whole.start)
         return whole
 
     def close(self, source: Source, now: int) -> None:
@@ -246,14 +273,18 @@ class Loop:
         if self.regions is not None:
             self.regions.boundary(level.open, "other", now)
         self._end_level(level, now)
+        self.seg = self._interrupted(level, now)
+
+    def _interrupted(self, level: Level, now: int) -> Segment | None:
+        """A level that evaluated is over: its time is `eval` in the step it interrupted. Returns that."""
         below = self.levels[-1].open if self.levels else self.train
-        self.seg = below
         if below is not None:
             below.phases.pop(LOOSE, None)
             below.phases["eval"] = below.phases.get("eval", 0) + now - level.start
             below.since = now
             if below is self.train:
                 self._note("eval", level.start, now - level.start, None)
+        return below
 
     def _fold(self, level: Level, now: int) -> None:
         """An iterator was made from which no batch has come: its time stays with the step it was made in."""
@@ -314,6 +345,7 @@ class Loop:
 
     def finish(self, now: int) -> None:
         """The process ends: what is open goes out as it stands."""
+        self.join(now)
         if self.levels and self.seg is not None:
             self.seg.partial = True
         while self.levels:

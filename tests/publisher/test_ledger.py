@@ -191,10 +191,48 @@ def test_a_loader_that_stays_one_batch_ahead() -> None:
     acted.backward(3)
     acted.optimizer(1)
     steps = acted.finish()
-    assert [kind for kind, _, _ in steps] == ["train"] * 3
-    assert [seg.batches for seg in acted.steps] == [2, 1, 1]
+    assert [kind for kind, _, _ in steps] == ["train"] * 4
+    assert [seg.batches for seg in acted.steps] == [2, 1, 1, 0]
     assert steps[1][2] == {**STEP, "h2d": 0.5}
+    assert steps[3][2] == {**STEP, "data": 0.1}, "the batch that it still held makes a step of its own"
     assert sum(duration for _, duration, _ in steps) * MS == acted.now
+
+
+def test_what_follows_an_exhausted_loader_without_backward_is_part_of_its_last_step() -> None:
+    acted = Acted()
+    source = acted.construct(Source(0))
+    for epoch in range(2):
+        for _ in range(2):
+            acted.batch(source, 1)
+            acted.work(2)
+            acted.backward(3)
+        acted.stop(source, 0.5)
+        acted.optimizer(1)  # what is left of an accumulation
+        acted.work(4)
+        if epoch == 0:
+            source = acted.construct(Source(0, 1))
+    steps = acted.finish()
+    assert [duration for _, duration, _ in steps] == [6, 11.5, 6, 11.5]
+    assert [seg.optimizer for seg in acted.steps] == [False, True, False, True]
+    assert steps[1][2] == {"data": 1.5, "forward": 2, "backward": 3, "optimizer": 1}
+    assert acted.steps[-1].partial
+
+
+def test_a_validation_whose_iterator_is_kept_is_eval_in_the_step_it_followed() -> None:
+    acted = Acted()
+    train, held = acted.construct(Source(0)), Source(1)
+    acted.train_step(train)
+    acted.construct(held)
+    for _ in range(2):
+        acted.batch(held, 1)
+        acted.work(4)
+    acted.construct(again := Source(0, 1))
+    acted.train_step(again)
+    acted.train_step(again)
+    steps = acted.finish()
+    assert [kind for kind, _, _ in steps] == ["train", "eval", "eval", "train", "train"]
+    assert steps[0][2] == {**STEP, "eval": 10}
+    assert [note[0] for note in acted.notes] == ["eval", "epoch"]
 
 
 def test_gan_with_two_loaders_trains_on_both() -> None:

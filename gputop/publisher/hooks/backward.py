@@ -9,7 +9,7 @@ from time import monotonic_ns
 from typing import Any
 
 from gputop.publisher.core import Publisher
-from gputop.publisher.entries import BACKWARD, BACKWARD_DONE
+from gputop.publisher.entries import BACKWARD, BACKWARD_DONE, OPTIMIZER
 from gputop.publisher.hooks.patch import replace
 
 
@@ -30,7 +30,11 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 return original(*args, **kwargs)
             finally:
                 inside = False
-                publisher.put((BACKWARD_DONE, None, monotonic_ns()))
+                now = monotonic_ns()
+                publisher.put((BACKWARD_DONE, None, now))
+                if publisher.closure is not None:
+                    publisher.put((OPTIMIZER, publisher.closure, now))
+                    publisher.closure = None
 
         return backward
 

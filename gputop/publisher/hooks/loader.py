@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
+from inspect import CO_GENERATOR
 from threading import get_ident
 from time import monotonic_ns, thread_time_ns
+from types import FrameType
 from typing import Any
 
 from gputop.publisher.core import LOOK_EVERY, Publisher
@@ -52,7 +54,7 @@ def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
         try:
             batch = original(self)
         except BaseException as error:
-            _failed(publisher, source, exhausted=isinstance(error, StopIteration))
+            _failed(publisher, source, exhausted=isinstance(error, StopIteration) and not _kept(self, sys._getframe(1)))
             raise
         publisher.asking = False
         now = monotonic_ns()
@@ -139,6 +141,12 @@ def _failed(publisher: Publisher, source: Source, *, exhausted: bool) -> None:
     if exhausted:
         source.over = True
         publisher.put((CLOSE, source, now))
+
+
+def _kept(iterator: Any, caller: FrameType) -> bool:
+    """Whether a generator stands between this iterator and the loop: it may still hold a batch, so the pass is over when
+    it drops the iterator. Persistent workers' iterator is never dropped."""
+    return bool(caller.f_code.co_flags & CO_GENERATOR) and not getattr(iterator, "_persistent_workers", False)
 
 
 def _ready(iterator: Any) -> int | None:

@@ -20,10 +20,17 @@ def install(publisher: Publisher) -> Callable[[], None]:
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if get_ident() == publisher.live or publisher.trains():
+            publisher.closure = None
+            if (len(args) > 1 and args[1] is not None) or kwargs.get("closure") is not None:
+                publisher.closure = id(optimizer)  # forward and backward come first, inside of it
+                return
             publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if get_ident() == publisher.live:
+            if publisher.closure is not None:
+                publisher.closure = None
+                publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
             publisher.put((OPTIMIZER_DONE, None if publisher.requests else thread_time_ns(), monotonic_ns()))
             if id(optimizer) not in known:
                 first(optimizer)
