@@ -148,17 +148,14 @@ class Ledger:
 
     def _owner(self, seg: Segment, depth: int, now: int) -> tuple[Segment, int] | None:
         """Where a mark of a segment that time doesn't go to now is still open, if anywhere."""
+        loop = self.loop
+        if loop.tail is not None:
+            loop.join(now)
         while seg.into is not None:
             seg, shift = seg.into
             if shift < 0:
                 return None
             depth += shift
-        loop = self.loop
-        if loop.tail is not None:
-            loop.join(now)
-            while seg.into is not None:
-                seg, shift = seg.into
-                depth += shift
         if seg is loop.seg:
             return seg, depth
         if seg is not loop.train and all(level.open is not seg for level in loop.levels):

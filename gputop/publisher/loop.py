@@ -57,8 +57,8 @@ class Loop:
         self.seg: Segment | None = None
         self.train: Segment | None = None
         self.tail: Segment | None = None
-        """What followed the request that found the training pass exhausted: a step of its own where a backward comes in it
-        (a loader that stays one batch ahead still held one), else part of the training step."""
+        """What followed the request that found the training pass exhausted: a step of its own where a backward comes in
+        it (a loader that stays one batch ahead still held one), else part of the training step."""
         self.levels: list[Level] = []
         self.regions = regions
         self.knows_backward = False

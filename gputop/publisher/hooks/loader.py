@@ -144,8 +144,10 @@ def _failed(publisher: Publisher, source: Source, *, exhausted: bool) -> None:
 
 
 def _kept(iterator: Any, caller: FrameType) -> bool:
-    """Whether a generator stands between this iterator and the loop: it may still hold a batch, so the pass is over when
-    it drops the iterator. Persistent workers' iterator is never dropped."""
+    """Whether a generator between iterator and loop may still hold a batch: the pass is over when it drops the iterator.
+
+    Persistent workers' iterator is never dropped.
+    """
     return bool(caller.f_code.co_flags & CO_GENERATOR) and not getattr(iterator, "_persistent_workers", False)
 
 
