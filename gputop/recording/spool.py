@@ -57,9 +57,10 @@ class Spool:
         """Take records. Never waits for more than another `put` or `take`."""
         with self._lock:
             for record in records:
-                self._remember(record)
-                self._waiting.append(record)
+                if type(record) is not Step:
+                    self._remember(record)
                 self._bytes += weight(record)
+            self._waiting.extend(records)
             self._make_room()
 
     def give_back(self, records: Sequence[Record]) -> None:

@@ -304,7 +304,7 @@ def test_ctrl_c_reaches_the_training_and_the_recorder_hears_its_last_words(short
         line, env=environment(short_dir), stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as child:
         until(lambda: list(short_dir.glob("run-*.json")))
-        time.sleep(1.5)
+        time.sleep(0.7)
         os.killpg(child.pid, signal.SIGINT)
         assert child.communicate(timeout=20)[0] == "interrupted\n"
     assert child.returncode == 9
@@ -317,7 +317,7 @@ def test_a_training_that_is_killed_is_recorded_as_lost(short_dir: Path, file: Pa
     line = [sys.executable, "-m", "gputop", "run", "--record", str(file), "--", sys.executable, str(LOOP), "60"]
     with subprocess.Popen(line, env=environment(short_dir), stdout=subprocess.DEVNULL) as child:
         until(lambda: list(short_dir.glob("run-*.json")))
-        time.sleep(1.5)
+        time.sleep(0.7)
         child.kill()
         child.wait()
     opened = closed(file)

@@ -108,9 +108,10 @@ def describing(run_id: str = "a") -> list[AnyRecord]:
     return [run(run_id), Loader(t=T0, run_id=run_id, loader_id=1), Model(t=T0, run_id=run_id)]
 
 
-def steps(count: int, first: int = 0, run_id: str = "a") -> list[AnyRecord]:
-    """Steps of 10 ms, one after the other."""
+def steps(count: int, first: int = 0, run_id: str = "a", every_ns: int = 10_000_000) -> list[AnyRecord]:
+    """Steps, one after the other."""
+    phases = {"data": every_ns // 10}
     return [
-        Step(t=T0 + n * 10_000_000, run_id=run_id, n=n, dur_ns=10_000_000, phases_ns={"data": 1_000_000})
+        Step(t=T0 + n * every_ns, run_id=run_id, n=n, dur_ns=every_ns, phases_ns=phases)
         for n in range(first, first + count)
     ]

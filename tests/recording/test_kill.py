@@ -142,9 +142,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
-def real(path: Path, spool: Spool) -> Destination:
+def real(path: Path, spool: Spool, limits: Limits = Limits(floor_bytes=0)) -> Destination:  # noqa: B008
     system = System(open=lambda at, now_ns: open_writer(at, now_ns, True), unclaim=unclaim)
-    return Destination(path, spool, Limits(floor_bytes=0), system, T0)
+    return Destination(path, spool, limits, system, T0)
 
 
 def test_a_really_full_disk_is_waited_out(small_disk: Path) -> None:
@@ -186,6 +186,24 @@ def test_a_disk_that_stays_full_leaves_what_was_safe(small_disk: Path) -> None:
     assert target.ended
     assert spool.dropped == 50
     assert readable(small_disk / "run.gputop") == list(range(50))
+
+
+def test_a_recording_that_keeps_some_minutes_stops_growing(tmp_path: Path) -> None:
+    path, spool, sizes = tmp_path / "run.gputop", Spool(), []
+    target = real(path, spool, Limits(floor_bytes=0, keep_ns=300 * S))
+    spool.put(describing())
+    for second in range(1800):
+        spool.put(steps(20, 20 * second, every_ns=S // 20))
+        target.turn(T0 + (second + 1) * S)
+        sizes.append(target.bytes)
+    target.close(T0 + 1800 * S)
+    opened = Recording(path)
+    info = opened.info()
+    assert 300 * S <= info.to_ns - info.from_ns <= 362 * S
+    assert info.runs[0].run.run_id == "a"
+    opened.close()
+    assert max(sizes[900:]) <= 1.1 * max(sizes[:900])
+    sound(path)
 
 
 def test_a_limit_on_file_sizes_is_a_full_disk(tmp_path: Path) -> None:
