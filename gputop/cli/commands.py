@@ -18,7 +18,7 @@ COMMANDS = {
     "record": "record what happens, without a screen: for jobs and services",
     "once": "look, judge, answer and leave: for scripts and CI",
     "replay": "watch a recorded run on the same screen, at any speed",
-    "report": "what held a recorded run back, in words or JSON",
+    "report": "what held a recorded run back, in words, JSON or as a page",
     "diff": "two runs side by side: what changed, and is it beyond the noise",
     "export": "a recording for pandas, DuckDB, spreadsheets or a trace viewer",
     "recover": "save what can be saved of a damaged recording",

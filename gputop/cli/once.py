@@ -15,6 +15,7 @@ from gputop.cli.show import firm
 from gputop.diagnosis.verdict import judge_silent
 from gputop.feed import Feed
 from gputop.report import summary, text
+from gputop.report.paper import paper_for
 from gputop.view import View
 
 SETTLE_S = 2.2
@@ -64,7 +65,7 @@ def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: b
         json.dump(answer, sys.stdout, indent=1, allow_nan=False)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write(text.of_view(view, idle))
+        sys.stdout.write(text.of_view(view, idle, paper_for(sys.stdout)))
     causes = {idle.cause} if idle is not None else {run.verdict.cause for run in view.runs}
     return 1 if causes & set(fail_on) else 0
 

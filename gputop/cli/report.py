@@ -12,6 +12,7 @@ import click
 from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option, merged
+from gputop.cli.progress import Progress
 
 
 @click.command()
@@ -35,10 +36,13 @@ def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, 
     if as_json and html == "-":
         raise click.UsageError("--json and --html - both write to stdout; name a file for the page")
     options = merged(ctx, options)
+    progress = Progress(f"judging {file.name}")
     try:
-        judged, warnings = judge_file(file)
+        judged, warnings = judge_file(file, progress)
     except Unreadable as error:
         raise Failure(str(error), UNREADABLE) from None
+    finally:
+        progress.clear()
     report = summary.of_trace(judged, warnings, cmdlines=not options["no_cmdline"])
     if as_json or html == "-":
         for warning in warnings:
@@ -49,7 +53,7 @@ def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, 
     if html is not None:
         _write(html, page.of_report(report, judged.series))
     if not as_json and html is None:
-        paper = paper_for(sys.stdout, ascii=bool(options["ascii_"]), color=not options["no_color"])
+        paper = paper_for(sys.stdout, ascii_only=bool(options["ascii_"]), color=not options["no_color"])
         sys.stdout.write(words.of_report(report, paper))
     return 0
 

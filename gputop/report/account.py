@@ -32,7 +32,7 @@ class Epoch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes every so often: how often, how many steps and seconds apart, how long each takes, its share of time."""
+    """What comes every so often: how often, how far apart in steps or seconds, how long it takes, its share of time."""
 
     kind: str
     share_pct: float

@@ -23,7 +23,7 @@ def account(track: RunTrack, steps: Sequence[Step], folds: Sequence[Fold], event
     whole = [step for step in steps if not step.partial]
     train = [step for step in whole if track.kind(step) != "eval"]
     lengths = [float(step.dur_ns) for step in train]
-    keep, warm, firsts = set_apart(train, lengths) if train else ([], [], [])
+    keep, warm, _ = set_apart(train, lengths) if train else ([], [], [])
     longest = max((fold.max_ns or 0 for fold in folds if fold.kind in (None, "train")), default=0)
     return Account(
         from_ns=track.first_t,
@@ -74,9 +74,7 @@ def epochs(train: Sequence[Step], end_ns: int) -> tuple[Epoch, ...]:
     )
 
 
-def episodes(
-    track: RunTrack, steps: Sequence[Step], train: Sequence[Step], events: Sequence[Event]
-) -> list[Episode]:
+def episodes(track: RunTrack, steps: Sequence[Step], train: Sequence[Step], events: Sequence[Event]) -> list[Episode]:
     """Checkpoints, evaluations and garbage collections: from the steps' own marks, else from evaluation loops, else
     from events."""
     out = []

@@ -61,9 +61,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return self.watch.view(self.to_ns, warnings, forget=False)
 
 
-def judge_trace(
-    records: Iterable[AnyRecord], source: str, progress: Callable[[float], None] | None = None
-) -> Judged:
+def judge_trace(records: Iterable[AnyRecord], source: str, progress: Callable[[float], None] | None = None) -> Judged:
     """Run a trace (in time order) through the watch under a clock made of its own times.
 
     `progress` is told the share judged (0-1).

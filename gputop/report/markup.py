@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 from gputop.records import clean
+from gputop.report.paper import GLUE
 
 LONG = 4000
 """Characters of an outside text that are shown."""
@@ -13,7 +14,7 @@ LONG = 4000
 
 def esc(text: object) -> str:
     """Text made inert in element content and in quoted attributes, control and direction characters made visible."""
-    return html.escape(clean(str(text), LONG), quote=True)
+    return html.escape(clean(str(text), LONG).replace(GLUE, " "), quote=True)
 
 
 def tag(name: str, content: str, css: str = "") -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from itertools import pairwise
 
 from gputop.diagnosis.apart import set_apart
 from gputop.diagnosis.phases import EPISODIC, role
+from gputop.recording.errors import Unreadable
 from gputop.recording.past import RunSpan, Tier
 from gputop.recording.reader import Recording
 from gputop.recording.schema import SUMS
@@ -21,14 +23,14 @@ WARM_NS = 60 * S
 WARM_STEPS = 400
 """A run's beginning that is read step by step for its warm-up: what compiles and tunes longer is no beginning."""
 
-EPOCHS_LOOKED_UP = 48
-"""Epochs of a run whose first step is looked up; of more, evenly spaced ones."""
+EPOCHS = 20_000
+"""Epochs of a run that are told apart."""
 
 EPISODES_LISTED = 5_000
 """Seconds with a checkpoint or an evaluation that are read one by one."""
 
-NEAR_NS = S // 100
-"""An epoch's mark and its first step are noted within this."""
+LAST_NS = 60 * S
+"""How far before a run's end its last step is looked for."""
 
 
 class Minutes:
@@ -83,17 +85,18 @@ def _in_ms(line: Sequence[float | None]) -> Line:
     return tuple(None if value is None else value * MS for value in line)
 
 
-def figures(recording: Recording, span: RunSpan, axis: Axis) -> tuple[Account, RunSeries]:
-    """A run's account over its whole length, and what is drawn of it. Raises Unreadable."""
+def figures(recording: Recording, span: RunSpan, axis: Axis, firsts: Sequence[Step]) -> tuple[Account, RunSeries]:
+    """A run's account over its whole length, and what is drawn of it; `firsts` open its epochs. Raises Unreadable."""
     run_id = span.run.run_id
     minutes = Minutes(axis)
     for tier in recording.minutes(run_id):
         minutes.add(tier)
-    events = [event for event in recording.events(("epoch", *EVENTFUL)) if event.run_id == run_id]
-    warm, firsts = _warmup(recording, span), _firsts(recording, span, events)
+    events = [event for event in recording.events(EVENTFUL) if event.run_id == run_id]
+    warm = _warmup(recording, span)
+    later = [step for step in firsts[1:] if step.n not in {one.n for one in warm}]
     steady = Sketch()
     steady.merge(minutes.sketch)
-    apart = [*warm, *(step for _, step in firsts[1:] if step is not None)]
+    apart = [*warm, *later]
     for step in apart:
         _take_out(steady, step)
     account = Account(
@@ -106,8 +109,8 @@ def figures(recording: Recording, span: RunSpan, axis: Axis) -> tuple[Account, R
         every=_spread(minutes.sketch, minutes.longest),
         steady=_spread(steady, minutes.longest, {step.dur_ns for step in apart}),
         warmup_steps=len(warm),
-        epoch_firsts=sum(step is not None for _, step in firsts[1:]),
-        epochs=_epochs(firsts, span),
+        epoch_firsts=len(later),
+        epochs=_epochs(firsts, span, _last_n(recording, span) if firsts else None),
         episodes=tuple(_episodes(recording, span, minutes, events)),
     )
     return account, minutes.series()
@@ -148,44 +151,52 @@ def _warmup(recording: Recording, span: RunSpan) -> list[Step]:
     return [found[index] for index in warm]
 
 
-def _firsts(recording: Recording, span: RunSpan, events: Sequence[Event]) -> list[tuple[Event | None, Step | None]]:
-    """The beginnings of the run's epochs (the first has no mark) with their first steps, where those were looked up."""
-    marks = [event for event in events if event.kind == "epoch"]
-    if not marks:
-        return []
-    stride = -(-len(marks) // EPOCHS_LOOKED_UP)
-    out: list[tuple[Event | None, Step | None]] = [(None, _step_at(recording, span, span.first_ns))]
-    for number, mark in enumerate(marks):
-        out.append((mark, _step_at(recording, span, mark.t) if number % stride == 0 or number < 2 else None))
+def first_steps(recording: Recording) -> dict[str, list[Step]]:
+    """The first steps of all epochs, by run, in time order. The one reading that goes over every step. Raises
+    Unreadable."""
+    out: dict[str, list[Step]] = {}
+    try:
+        for _, record in recording.rows(Step, "first_of_epoch AND seq > ?", (0,)):
+            if isinstance(record, Step) and record.kind != "eval" and not record.partial:
+                mine = out.setdefault(record.run_id, [])
+                if len(mine) < EPOCHS:
+                    mine.append(record)
+    except sqlite3.Error as error:
+        path = recording.path
+        raise Unreadable(f"{path} is damaged ({error}); gputop recover {path} saves what can be saved") from None
+    for steps in out.values():
+        steps.sort(key=lambda step: step.t)
     return out
 
 
-def _step_at(recording: Recording, span: RunSpan, t_ns: int) -> Step | None:
-    """The run's first step that began then."""
-    near = [
-        record
-        for record in recording.records(from_ns=t_ns - NEAR_NS, to_ns=t_ns + NEAR_NS, types=(Step,))
-        if isinstance(record, Step) and record.run_id == span.run.run_id and record.kind != "eval"
-    ]
-    return min(near, key=lambda step: (not step.first_of_epoch, abs(step.t - t_ns)), default=None)
-
-
-def _epochs(firsts: Sequence[tuple[Event | None, Step | None]], span: RunSpan) -> tuple[Epoch, ...]:
+def _epochs(firsts: Sequence[Step], span: RunSpan, last_n: int | None) -> tuple[Epoch, ...]:
+    """The epochs that begin with these steps; `last_n` is the number of the run's last step."""
     out = []
-    ends = [*(mark.t for mark, _ in firsts[1:] if mark is not None), span.last_ns]
-    for number, ((mark, step), end) in enumerate(zip(firsts, ends, strict=True)):
-        following = firsts[number + 1][1] if number + 1 < len(firsts) else None
-        label = mark.label if mark is not None else None
+    for number, step in enumerate(firsts):
+        following = firsts[number + 1] if number + 1 < len(firsts) else None
+        end_n = following.n if following is not None else None if last_n is None else last_n + 1
         out.append(
             Epoch(
-                epoch=int(label) if label is not None and label.isdecimal() and len(label) < 10 else number,
-                from_ns=span.first_ns if mark is None else mark.t,
-                to_ns=end,
-                steps=following.n - step.n if step is not None and following is not None else None,
-                first_step_ms=None if step is None else step.dur_ns * MS,
+                epoch=step.epoch if step.epoch is not None else number,
+                from_ns=step.t,
+                to_ns=following.t if following is not None else max(span.last_ns, step.t),
+                steps=None if end_n is None else max(0, end_n - step.n),
+                first_step_ms=step.dur_ns * MS,
             )
         )
     return tuple(out)
+
+
+def _last_n(recording: Recording, span: RunSpan) -> int | None:
+    """The number of the run's last train step."""
+    return max(
+        (
+            record.n
+            for record in recording.records(from_ns=span.last_ns - LAST_NS, to_ns=span.last_ns, types=(Step,))
+            if isinstance(record, Step) and record.run_id == span.run.run_id and record.kind != "eval"
+        ),
+        default=None,
+    )
 
 
 def _episodes(recording: Recording, span: RunSpan, minutes: Minutes, events: Sequence[Event]) -> list[Episode]:
@@ -208,9 +219,9 @@ def _episodes(recording: Recording, span: RunSpan, minutes: Minutes, events: Seq
 
 def _seconds(recording: Recording, span: RunSpan, kind: str) -> list[tuple[int | None, int, float]]:
     """When the run's steps held such a phase, to a second; neighbouring seconds are one episode."""
-    question = f"SELECT run, t, width_ns, steps, dur_ns, min_ns, max_ns, samples, {', '.join(SUMS)}, more, NULL FROM second"
+    columns = f"run, t, width_ns, steps, dur_ns, min_ns, max_ns, samples, {', '.join(SUMS)}, more, NULL"
     where = f"run = (SELECT run FROM run_key WHERE run_id = ?) AND host_{kind}_ns > 0 ORDER BY t LIMIT ?"
-    tiers = list(recording.tiers(f"{question} WHERE {where}", (span.run.run_id, EPISODES_LISTED)))
+    tiers = list(recording.tiers(f"SELECT {columns} FROM second WHERE {where}", (span.run.run_id, EPISODES_LISTED)))
     out: list[tuple[int | None, int, float]] = []
     for before, tier in pairwise([None, *tiers]):
         assert tier is not None

@@ -1,4 +1,4 @@
-"""A report as one self-contained page: the same figures as in words and JSON, as tables that need no script, and charts.
+"""A report as one self-contained page: the figures of words and JSON as tables that need no script, and as charts.
 
 Nothing on it comes from elsewhere or goes anywhere: style, charting library and data are inlined, and its policy
 forbids every connection and every script but the two that are named there by their hash.
@@ -48,9 +48,7 @@ def of_report(report: Json, series: Series) -> str:
 def policy(scripts: Iterable[str], style: str) -> str:
     """The page's Content-Security-Policy: no connection, no script or style but these."""
     known = " ".join(_hash(script) for script in scripts)
-    return (
-        f"default-src 'none'; script-src {known}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; script-src {known}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:
@@ -60,7 +58,8 @@ def _hash(text: str) -> str:
 @cache
 def _asset(name: str) -> str:
     """A file that is inlined. Line ends are those that a browser hashes."""
-    return resources.files("gputop.report").joinpath("assets").joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    file = resources.files("gputop.report").joinpath("assets").joinpath(name)
+    return file.read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 def _name(report: Json) -> str:

@@ -6,10 +6,16 @@ import codecs
 import os
 import shutil
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 import msgspec
+
+GLUE = "\u00a0"
+"""A space at which no line is broken."""
+
+WHOLE = 44
+"""Characters of a piece that is kept on one line."""
 
 MIN_WIDTH = 40
 """Narrower terminals are written on as if they had this width."""
@@ -34,7 +40,7 @@ _ASCII = str.maketrans(
     {
         "→": "->", "·": "-", "…": "...", "°": "", "×": "x", "–": "-", "—": "-", "≥": ">=", "≤": "<=", "µ": "u",
         "█": "#", "░": ":", "▒": "=", "▓": "%", "▪": "+", "▫": "u", "≡": "~", "◆": "k", "○": "o", "∙": ",", "±": "+-",
-        "’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " ",
+        "’": "'", "‘": "'", "“": '"', "”": '"',
     }
 )  # fmt: skip
 
@@ -52,13 +58,14 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True):
 
     def finish(self, text: str) -> str:
         """Text in the characters that this paper takes."""
+        text = text.replace(GLUE, " ")
         if not self.ascii:
             return text
         return text.translate(_ASCII).encode("ascii", "replace").decode()
 
 
 def paper_for(
-    stream: TextIO, environ: Mapping[str, str] | None = None, *, ascii: bool = False, color: bool = True
+    stream: TextIO, environ: Mapping[str, str] | None = None, *, ascii_only: bool = False, color: bool = True
 ) -> Paper:
     """The paper that a stream is: a terminal is as wide as it is, and takes colour unless NO_COLOR or its TERM says no;
     anything else takes no escapes and any width, unless COLUMNS says one."""
@@ -71,7 +78,7 @@ def paper_for(
     return Paper(
         width=width,
         color=color and terminal and not plain,
-        ascii=ascii or (terminal and environ.get("TERM") in ("linux", "vt100", "vt220")) or not _unicode(stream),
+        ascii=ascii_only or (terminal and environ.get("TERM") in ("linux", "vt100", "vt220")) or not _unicode(stream),
     )
 
 
@@ -89,6 +96,11 @@ def cells(text: str) -> int:
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """Short pieces with dots between them; a line is broken after a dot, hardly ever within a piece."""
+    return f"{GLUE}· ".join(piece.replace(" ", GLUE) if len(piece) <= WHOLE else piece for piece in pieces)
 
 
 def paragraph(text: str, width: int | None, indent: str = "", hang: str | None = None) -> Iterator[str]:

@@ -58,7 +58,8 @@ def _drawn(report: Json) -> list[Json]:
     runs = [run for run in report["runs"] if run["steps"] or run["timeline"]]
     if len(runs) <= RUNS_DRAWN:
         return runs
-    first = {job["lead"] for job in report["jobs"]} | {one["run_id"] for job in report["jobs"] for one in job["outliers"]}
+    first = {job["lead"] for job in report["jobs"]}
+    first |= {one["run_id"] for job in report["jobs"] for one in job["outliers"]}
     chosen = [run["run_id"] for run in sorted(runs, key=lambda run: run["run_id"] not in first)[:RUNS_DRAWN]]
     return [run for run in runs if run["run_id"] in chosen]
 

@@ -17,15 +17,15 @@ from gputop.records import Verdict
 from gputop.report.account import Account
 from gputop.report.gauges import gauges
 from gputop.report.judged import Judged, RunReport, keep_surest, report_on, standing
-from gputop.report.minutes import figures
+from gputop.report.minutes import figures, first_steps
 from gputop.report.series import RunSeries, Series, axis, marks
 from gputop.timeline import Timeline
 from gputop.tracks import S
 from gputop.view import Segment
 from gputop.watching import Watch
 
-MOMENTS = 48
-"""Moments that are judged, evenly spaced: a stretch of a fiftieth of the run or more is seen by one of them."""
+MOMENTS = 40
+"""Moments that are judged, evenly spaced: a stretch of a fortieth of the run or more is seen by one of them."""
 
 RUN_MOMENTS = 800
 """Runs times moments: with very many runs each is judged at fewer moments, but at LEAST_MOMENTS."""
@@ -56,9 +56,12 @@ def judge_recording(recording: Recording, info: Info, source: str, progress: Pro
     lines = axis(info.from_ns - info.from_ns % MINUTE, info.to_ns, least_s=60)
     accounts: dict[str, Account] = {}
     drawn: dict[str, RunSeries] = {}
+    firsts = first_steps(recording)
+    tell(0.7)
     for number, span in enumerate(info.runs):
-        accounts[span.run.run_id], drawn[span.run.run_id] = figures(recording, span, lines)
-        tell(0.6 + 0.2 * (number + 1) / len(info.runs))
+        run_id = span.run.run_id
+        accounts[run_id], drawn[run_id] = figures(recording, span, lines, firsts.get(run_id, []))
+        tell(0.7 + 0.1 * (number + 1) / len(info.runs))
     machines, gpus, hosts = gauges(recording, info, lines)
     tell(0.95)
     watch = Watch(source, simulated=info.simulated)
@@ -142,7 +145,8 @@ def _segments(
     for (before, earlier), (after, later) in pairwise(found):
         if earlier.cause == later.cause:
             continue
-        at = next((t for t, cause in said[bisect_left(said, (before, "")) :] if t >= after or cause == later.cause), after)
+        since = said[bisect_left(said, (before, "")) :]
+        at = next((t for t, cause in since if t >= after or cause == later.cause), after)
         change = at if before < at < after else (before + after) // 2
         out[-1] = Segment(out[-1].from_ns, change, out[-1].cause)
         out.append(Segment(change, span.last_ns, later.cause))

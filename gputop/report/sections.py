@@ -271,7 +271,8 @@ def time_section(report: Json, series: Series) -> str:
         rows = _moments(runs[job["lead"]], series)
         if len(rows) > 1:
             name = esc(words.title(runs[job["lead"]]) + ("" if len(job["run_ids"]) == 1 else ", leading rank"))
-            parts.append(f"<details><summary>Over time as a table: {name}</summary>{grid(rows, (1, 2, 3, 4, 5))}</details>")
+            table = grid(rows, (1, 2, 3, 4, 5))
+            parts.append(f"<details><summary>Over time as a table: {name}</summary>{table}</details>")
     events = report["events"]
     if events:
         rows = [["when", "what", ""]]

@@ -119,6 +119,7 @@ def _whole(account: Account) -> Json:
     whole: Json = {
         "from_ns": account.from_ns,
         "to_ns": account.to_ns,
+        "step_ms": _spread(account.every),
         "steady_ms": _steady(account),
         "epochs_total": len(account.epochs),
         "epochs": [_epoch(epoch) for epoch in _some(account.epochs)],
@@ -132,7 +133,6 @@ def _whole(account: Account) -> Json:
     return {
         **whole,
         "steps": account.steps,
-        "step_ms": _spread(account.every),
         "steps_per_s": account.steps / span_s if span_s > 0 else None,
         "samples_per_s": account.samples / span_s if span_s > 0 and account.samples else None,
         "phases_pct": _phases(named),

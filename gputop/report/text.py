@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -10,7 +9,8 @@ from pathlib import PurePath
 from gputop.records import Gpu, Host, Run, Sampler, Verdict, clean
 from gputop.report import summary, words
 from gputop.report.judged import Judged
-from gputop.report.paper import Paper
+from gputop.report.paper import Paper, joined, paragraph
+from gputop.report.words import LONG
 from gputop.view import RunView, View
 
 GIB = 1024**3
@@ -22,9 +22,10 @@ SHORT = {
 """What a phase is called where room is short."""
 
 
-def of_view(view: View, idle: Verdict | None = None) -> str:
+def of_view(view: View, idle: Verdict | None = None, paper: Paper | None = None) -> str:
     """A live look in words."""
-    return "\n".join(_view_lines(view, idle)) + "\n"
+    paper = paper or Paper()
+    return paper.finish("\n".join(_view_lines(view, idle, paper)) + "\n")
 
 
 def of_trace(judged: Judged, warnings: tuple[str, ...] = (), paper: Paper | None = None) -> str:
@@ -63,27 +64,27 @@ def run_title(run: Run) -> str:
     return " · ".join(parts)
 
 
-def _view_lines(view: View, idle: Verdict | None) -> Iterator[str]:
+def _view_lines(view: View, idle: Verdict | None, paper: Paper) -> Iterator[str]:
     when = time.strftime("%H:%M:%S", time.localtime(view.now_ns / 1e9))
     yield " · ".join(
         ["gputop", clean(view.hostname, 60) or "this machine", when] + (["simulated GPU"] if view.simulated else [])
     )
     for run in view.runs:
         yield ""
-        yield from _run_lines(run)
+        yield from _run_lines(run, paper)
     if not view.runs:
         yield ""
         if idle is not None:
-            yield verdict_line(idle)
+            yield from paragraph(verdict_line(idle), paper.width, "", "  ")
         if view.waiting:
-            yield f"  {view.waiting}"
+            yield from paragraph(view.waiting, paper.width, "  ")
     yield ""
-    yield from _machine_lines(view)
+    yield from (line for text in _machine_lines(view) for line in paragraph(text, paper.width, "", "  "))
     for warning in view.warnings:
-        yield f"note: {clean(warning, 300)}"
+        yield from paragraph(clean(warning, LONG), paper.width, "note: ")
 
 
-def _run_lines(run: RunView) -> Iterator[str]:
+def _run_lines(run: RunView, paper: Paper) -> Iterator[str]:
     facts = [run_title(run.run), f"step {run.steps_total:,}".replace(",", " ")]
     if run.step_ms is not None:
         facts.append(f"{_ms(run.step_ms['p50'])} a step (p95 {_ms(run.step_ms['p95'])})")
@@ -91,43 +92,14 @@ def _run_lines(run: RunView) -> Iterator[str]:
         facts.append(f"{run.samples_per_s:.0f} samples/s")
     if run.state not in ("training", "starting"):
         facts.append({"ended": "ended", "lost": "process vanished", "stalled": "stalled"}[run.state])
-    yield " · ".join(facts)
-    yield from _verdict_lines(run.verdict)
+    yield from paragraph(joined(facts), paper.width, "", "  ")
+    yield from words.verdict_lines(summary.full(run.verdict), gain_words(run.verdict), paper)
+    for notice in run.verdict.notices:
+        yield from paragraph(clean(notice, LONG), paper.width, "  note: ", "    ")
     if run.ledger:
         clock = "" if run.clock == "device" else f"  ({run.clock or 'host'} clock)"
-        yield (
-            "  time: "
-            + " · ".join(f"{SHORT.get(s.phase, clean(s.phase, 20))} {s.pct:.0f} %" for s in run.ledger)
-            + clock
-        )
-
-
-def _verdict_lines(verdict: Verdict) -> Iterator[str]:
-    yield f"{verdict.cause.upper()}  {clean(verdict.headline, 400)}"
-    for advice in verdict.advice[:3]:
-        why = f"  ({clean(advice.why, 200)})" if advice.why else ""
-        yield f"  → {clean(advice.do, 200)}{why}"
-        if advice.code:
-            for line in advice.code.splitlines():
-                yield f"      {clean(line)}"
-    if said := gain_words(verdict):
-        yield "  " + " · ".join(said)
-    for piece in verdict.evidence[:6]:
-        yield f"  {'+' if piece.supports else '-'} {clean(piece.signal, 100)}{_value(piece.value, piece.unit)}"
-    if verdict.runner_up is not None:
-        share = f" ({verdict.runner_up.share_pct:.0f} %)" if verdict.runner_up.share_pct is not None else ""
-        yield f"  next: {verdict.runner_up.cause}{share}"
-    for notice in verdict.notices:
-        yield f"  note: {clean(notice, 300)}"
-
-
-def _value(value: float | str | None, unit: str | None) -> str:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return ""
-    text = clean(value, 60) if isinstance(value, str) else f"{value:.4g}"
-    if value == 1 and unit is not None:
-        unit = unit.removesuffix("s")
-    return f": {text}{' ' + unit if unit else ''}"
+        shares = joined(f"{SHORT.get(s.phase, clean(s.phase, 20))} {s.pct:.0f} %" for s in run.ledger)
+        yield from paragraph(shares + clock, paper.width, "  time: ", "    ")
 
 
 def _machine_lines(view: View) -> Iterator[str]:

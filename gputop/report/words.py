@@ -11,7 +11,7 @@ from typing import Any
 
 from gputop.records import clean
 from gputop.report import figures as fig
-from gputop.report.paper import BOLD, DIM, Paper, bar, code, paragraph
+from gputop.report.paper import BOLD, DIM, Paper, bar, code, joined, paragraph
 from gputop.report.tables import epoch_rows, gpu_rows, rank_rows, table
 
 Json = dict[str, Any]
@@ -69,13 +69,13 @@ def headline(report: Json) -> str:
         parts.append(f"{fig.moment(from_ns)} to {fig.moment(to_ns, day=not same)}")
     if report["simulated"]:
         parts.append("simulated GPU")
-    return " · ".join(parts)
+    return joined(parts)
 
 
 def _run(lead: Json, members: list[Json], job: Json, report: Json, paper: Paper) -> Iterator[str]:
     """A job: the verdict that stands for it, its ledger and figures, and its ranks where there are several."""
-    yield from paragraph(" · ".join(facts(lead, len(members))), paper.width, "")
-    yield from _verdict(lead, paper)
+    yield from paragraph(joined(facts(lead, len(members))), paper.width, "")
+    yield from verdict_lines(lead["verdict"], gain(lead), paper)
     if len(members) > 1:
         yield from _ranks(members, job, paper)
     of = f"rank {lead['rank']}" if len(members) > 1 else ""
@@ -131,8 +131,8 @@ def gain(run: Json) -> list[str]:
     return out
 
 
-def _verdict(run: Json, paper: Paper) -> Iterator[str]:
-    verdict = run["verdict"]
+def verdict_lines(verdict: Json, gain_words: list[str], paper: Paper) -> Iterator[str]:
+    """A verdict (as in JSON): headline, advice with its code, gain, evidence, what comes next."""
     cause = verdict["cause"].upper()
     lines = list(paragraph(clean(verdict["headline"], LONG), paper.width, f"{cause}  ", "  "))
     yield paper.ink(cause, BOLD) + lines[0][len(cause) :]
@@ -142,8 +142,8 @@ def _verdict(run: Json, paper: Paper) -> Iterator[str]:
         yield from paragraph(clean(advice["do"], LONG) + why, paper.width, "  → ")
         for line in (advice["code"] or "").splitlines():
             yield from code(clean(line, LONG), paper.width, "      ")
-    if words := gain(run):
-        yield from paragraph(" · ".join(words), paper.width, "  ")
+    if gain_words:
+        yield from paragraph(joined(gain_words), paper.width, "  ")
     for piece in verdict["evidence"][:6]:
         sign = "  + " if piece["supports"] else "  - "
         yield from paragraph(clean(piece["signal"], LONG) + value(piece["value"], piece["unit"]), paper.width, sign)
@@ -176,7 +176,7 @@ def _ledger(run: Json, of: str, paper: Paper) -> Iterator[str]:
         return
     clock = f" ({run['clock']} clock)" if run["clock"] not in (None, "device") else ""
     if paper.width is None:
-        shares = " · ".join(f"{clean(name, 40)} {fig.pct(pct)}" for name, pct in known.items())
+        shares = joined(f"{clean(name, 40)} {fig.pct(pct)}" for name, pct in known.items())
         yield from _labelled(f"time{' of ' + of if of else ''}", shares + clock, paper)
         return
     yield "  " + paper.ink(f"where the time went{' on ' + of if of else ''}{clock}:", DIM)
@@ -192,7 +192,7 @@ def _ledger(run: Json, of: str, paper: Paper) -> Iterator[str]:
 def _over_time(run: Json, paper: Paper) -> Iterator[str]:
     if len(run["causes_pct"]) > 1:
         shares = sorted(run["causes_pct"].items(), key=lambda item: -item[1])
-        yield from _labelled("over the run", " · ".join(f"{cause} {fig.pct(pct)}" for cause, pct in shares), paper)
+        yield from _labelled("over the run", joined(f"{cause} {fig.pct(pct)}" for cause, pct in shares), paper)
 
 
 def _percentiles(run: Json, paper: Paper) -> Iterator[str]:
@@ -209,10 +209,10 @@ def percentile_words(run: Json) -> str:
     if steady["warmup_steps"]:
         apart.append(f"{steady['warmup_steps']} warm-up step" + ("s" if steady["warmup_steps"] != 1 else ""))
     if steady["epoch_firsts"]:
-        many = steady["epoch_firsts"] != 1
-        apart.append(f"the first step{'s' if many else ''} of {steady['epoch_firsts']} later epoch{'s' if many else ''}")
+        many = "s" if steady["epoch_firsts"] != 1 else ""
+        apart.append(f"the first step{many} of {steady['epoch_firsts']} later epoch{many}")
     left_out = f" ({' and '.join(apart)} left out; longest of all {fig.ms(every['max'])})" if apart and known else ""
-    return " · ".join(known) + left_out
+    return joined(known) + left_out
 
 
 def episode_words(episode: Json) -> str:
@@ -226,7 +226,7 @@ def episode_words(episode: Json) -> str:
         parts.append(f"every {fig.span(episode['period_s'])}")
     if episode["mean_ms"] is not None:
         parts.append(f"{fig.ms(episode['mean_ms'])} each")
-    return " · ".join([*parts, f"{fig.pct(episode['share_pct'])} of the time"])
+    return joined([*parts, f"{fig.pct(episode['share_pct'])} of the time"])
 
 
 def _epochs(run: Json, paper: Paper) -> Iterator[str]:
@@ -260,7 +260,7 @@ def _machine(report: Json, paper: Paper) -> Iterator[str]:
         yield from table(gpu_rows(report["gpus"]), "", "rrrrrrrl", limit=paper.width)
     else:
         for gpu in report["gpus"]:
-            yield from paragraph(" · ".join(gpu_words(gpu)), paper.width, "", "  ")
+            yield from paragraph(joined(gpu_words(gpu)), paper.width, "", "  ")
     noticed = " ".join(notice for run in report["runs"] for notice in run["notices"])
     for sampler in report["samplers"]:
         if sampler["state"] != "ok" and not (sampler["why"] and sampler["why"] in noticed):
@@ -268,7 +268,7 @@ def _machine(report: Json, paper: Paper) -> Iterator[str]:
             text = f"{clean(sampler['backend'], 30)}: {clean(sampler['state'], 30)}{why}"
             yield from paragraph(text, paper.width, "", "  ")
     for host in report["hosts"]:
-        yield from paragraph(" · ".join(host_words(host)), paper.width, "", "  ")
+        yield from paragraph(joined(host_words(host)), paper.width, "", "  ")
 
 
 def gpu_words(gpu: Json) -> list[str]:

@@ -17,9 +17,10 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell")
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage", "--hide-scrollbars",
-    "--mute-audio", "--no-default-browser-check", "--remote-debugging-pipe", "--use-gl=disabled",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+    "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--no-default-browser-check",
+    "--remote-debugging-pipe", "--use-gl=disabled",
 )  # fmt: skip
 
 TIMEOUT_S = 60
@@ -41,16 +42,10 @@ class Browser:
         self._serial = 0
         self._buffer = b""
         self.events: list[dict[str, Any]] = []
-
-        def wire() -> None:
-            first, second = os.dup(to_read), os.dup(to_write)
-            os.dup2(first, 3)
-            os.dup2(second, 4)
-
+        pipes = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
         self._process = subprocess.Popen(
-            [binary, *FLAGS, f"--user-data-dir={self._folder.name}", "about:blank"],
-            preexec_fn=wire,
-            close_fds=False,
+            ["/bin/sh", "-c", pipes, binary, *FLAGS, f"--user-data-dir={self._folder.name}", "about:blank"],
+            pass_fds=(to_read, to_write),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -79,7 +74,9 @@ class Browser:
         """A call to the page; returns its result. Raises RuntimeError for an error, TimeoutError for no answer."""
         return self._call(method, params, self._session)
 
-    def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False, phone: bool = False) -> None:
+    def open(
+        self, path: Path, width: int = 1200, height: int = 900, *, dark: bool = False, phone: bool = False
+    ) -> None:
         """Open a file at a window size, and wait until its scripts have run."""
         self.events.clear()
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from gputop.records import (
     AnyRecord,
-    Evidence,
     Event,
+    Evidence,
     Gpu,
     Host,
     Loader,
@@ -42,9 +42,14 @@ def job(ranks: int = 8, seconds: int = 300, *, slow: int | None = 5, host: str =
             local_rank=rank, world_size=ranks, device=f"cuda:{rank}", gpu_uuid=f"GPU-{rank}", framework="torch",
             cores_allowed=96, cores=96,
         )  # fmt: skip
-        yield Loader(t=START, run_id=f"r{rank}", loader_id=1, num_workers=8, batch_size=64, persistent_workers=True,
-                     pin_memory=True, prefetch_factor=2)  # fmt: skip
-        yield Model(t=START, run_id=f"r{rank}", name="ResNet", param_count=25_000_000, devices={f"cuda:{rank}": 25_000_000})
+        yield Loader(
+            t=START, run_id=f"r{rank}", loader_id=1, num_workers=8, batch_size=64, persistent_workers=True,
+            pin_memory=True, prefetch_factor=2,
+        )  # fmt: skip
+        parameters = 25_000_000
+        yield Model(
+            t=START, run_id=f"r{rank}", name="ResNet", param_count=parameters, devices={f"cuda:{rank}": parameters}
+        )
     t, n = START, 0
     second = START
     while t < START + seconds * S:
@@ -82,8 +87,10 @@ def machine(t: int, ranks: int, host: str) -> Iterator[AnyRecord]:
             mem_total_bytes=80 * 1024**3, power_w=450 + 60 * wobble(at, rank), power_limit_w=700.0, temp_c=61.0,
             throttle=["thermal_sw"] if rank == 3 and at % 4 == 0 else [],
         )  # fmt: skip
-    yield Host(t=t, host=host, cpu_pct=40 + 5 * wobble(at, 9), iowait_pct=2.0, cores=96,
-               mem_used_bytes=200 * 1024**3, mem_total_bytes=1024**4)  # fmt: skip
+    yield Host(
+        t=t, host=host, cpu_pct=40 + 5 * wobble(at, 9), iowait_pct=2.0, cores=96, mem_used_bytes=200 * 1024**3,
+        mem_total_bytes=1024**4,
+    )  # fmt: skip
 
 
 def said(run_id: str, at_s: float, cause: str) -> Verdict:
@@ -94,16 +101,21 @@ def said(run_id: str, at_s: float, cause: str) -> Verdict:
     )  # fmt: skip
 
 
-def alone(steps: int = 40, *, run_id: str = "a", script: str | None = "train.py", length_ms: int = 100) -> list[AnyRecord]:
+def alone(steps: int = 40, *, run_id: str = "a", script: str = "train.py", length_ms: int = 100) -> list[AnyRecord]:
     """One run on a machine without a GPU."""
     run = Run(t=START, run_id=run_id, pid=7, host="box", device="cpu", script=script, cores_allowed=8)
     return [
         run,
         *(
             Step(
-                t=START + n * length_ms * MS, run_id=run_id, n=n, dur_ns=length_ms * MS, loader_id=1, had_backward=True,
+                t=START + n * length_ms * MS,
+                run_id=run_id,
+                n=n,
+                dur_ns=length_ms * MS,
+                loader_id=1,
+                had_backward=True,
                 phases_ns={"data": 10 * MS, "forward": 40 * MS, "backward": 40 * MS, "optimizer": 5 * MS},
-            )  # fmt: skip
+            )
             for n in range(steps)
         ),
     ]
