@@ -22,6 +22,7 @@ from gputop.recording.reader import Recording
 from gputop.records import Event, Run, Step, Verdict
 from gputop.view import RunView, View
 from tests.cli.processes import environment, gputop
+from tests.recording.disks import fill
 
 ROOT = Path(__file__).parents[2]
 LOOP = Path(__file__).with_name("plain_loop.py")
@@ -215,6 +216,24 @@ def test_the_recorder_needs_no_screen() -> None:
     line = "import gputop.cli.record, gputop.cli.detached, sys; print([m for m in sys.modules if 'textual' in m])"
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_full_disk_is_told_in_the_log_and_by_the_exit_code(short_dir: Path, small_disk: Path) -> None:
+    file = small_disk / "run.gputop"
+    with recorder(short_dir, str(file), "--min-free", "0") as child:
+        first_line(child)
+        until(lambda: Path(f"{file}-wal").exists())
+        fill(small_disk)
+        assert child.stdout is not None
+        while "the disk is full" not in (line := child.stdout.readline()):
+            assert line
+        child.send_signal(signal.SIGTERM)
+        said = child.communicate(timeout=20)[0]
+    assert child.returncode == 1
+    assert re.search(r"recorded 0 steps of 0 runs in \d+ s, \d+ records lost, ", said)
+    opened = Recording(file)
+    assert not opened.info().closed
+    opened.close()
 
 
 def test_what_trains_is_recorded_with_its_end(short_dir: Path, file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -115,3 +116,10 @@ def steps(count: int, first: int = 0, run_id: str = "a", every_ns: int = 10_000_
         Step(t=T0 + n * every_ns, run_id=run_id, n=n, dur_ns=every_ns, phases_ns=phases)
         for n in range(first, first + count)
     ]
+
+
+def fill(folder: Path) -> None:
+    """Leave no room on a disk, by a file called "filler"."""
+    with open(folder / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(4096))

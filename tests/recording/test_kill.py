@@ -22,7 +22,7 @@ from gputop.recording.reader import Recording
 from gputop.recording.recorder import Recorder, open_writer, unclaim
 from gputop.recording.spool import Spool
 from gputop.records import Event, Step
-from tests.recording.disks import T0, describing, steps
+from tests.recording.disks import T0, describing, fill, steps
 
 ROOT = Path(__file__).parents[2]
 
@@ -130,18 +130,6 @@ def test_two_recorders_of_one_process_are_refused_too(tmp_path: Path) -> None:
     Recorder(tmp_path / "run.gputop").close()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of one megabyte, where one may be mounted."""
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip("mounting is not permitted here")
-    yield tmp_path
-    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
-
-
 def real(path: Path, spool: Spool, limits: Limits = Limits(floor_bytes=0)) -> Destination:  # noqa: B008
     system = System(open=lambda at, now_ns: open_writer(at, now_ns, True), unclaim=unclaim)
     return Destination(path, spool, limits, system, T0)
@@ -152,9 +140,7 @@ def test_a_really_full_disk_is_waited_out(small_disk: Path) -> None:
     target = real(small_disk / "run.gputop", spool)
     spool.put([*describing(), *steps(50)])
     target.turn(T0)
-    with open(small_disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
-        while True:
-            filler.write(bytes(4096))
+    fill(small_disk)
     spool.put(steps(50, 50))
     target.turn(T0 + S)
     assert target.why is not None
@@ -178,9 +164,7 @@ def test_a_disk_that_stays_full_leaves_what_was_safe(small_disk: Path) -> None:
     target = real(small_disk / "run.gputop", spool)
     spool.put([*describing(), *steps(50)])
     target.turn(T0)
-    with open(small_disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
-        while True:
-            filler.write(bytes(4096))
+    fill(small_disk)
     spool.put(steps(50, 50))
     target.close(T0 + S)
     assert target.ended
