@@ -21,6 +21,9 @@ FILE_HEADER = 100
 PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
 """What a page can measure, the usual first."""
 
+ZEROS = bytes(9)
+"""No row ends so: a 0 takes no byte, another number has eight at most, and no list of ours has nothing but 0 in it."""
+
 MAX_ROW = 16 * 1024 * 1024
 """A longer row is none of ours."""
 
@@ -131,6 +134,8 @@ def _cell(page: bytes, at: int, fetch: Fetch) -> tuple[int, bytes]:
         raise Bad("a row beyond its page")
     payload = page[at : at + here]
     if here == length:
+        if payload.endswith(ZEROS) or (payload[-1] == 0 and page[at + here : at + here + 8] == bytes(8)):
+            raise Bad("zeros where a row was")
         return key, payload
     parts, left = [payload], length - here
     following = int.from_bytes(page[at + here : at + here + 4], "big")
@@ -139,6 +144,8 @@ def _cell(page: bytes, at: int, fetch: Fetch) -> tuple[int, bytes]:
         if more is None:
             raise Bad("the rest of a long row is missing")
         parts.append(more[4 : 4 + left])
+        if parts[-1].endswith(bytes(64)):
+            raise Bad("zeros where the rest of a long row was")
         left -= len(more) - 4
         following = int.from_bytes(more[:4], "big")
     if following:

@@ -23,6 +23,9 @@ from gputop.records import AnyRecord, Step
 _LINE = re.compile(r"[:(]")
 """What a line of code or a call has in it, and a run's name has not."""
 
+MAX_CHUNK = 10**7
+"""No transaction has so many records."""
+
 MAX_SEQ = 2**48
 """No recording has so many records: a higher number is damage."""
 
@@ -48,6 +51,7 @@ class Chunks:
         self._columns = [array("q", [row[at] for row in ordered]) for at in range(4)]
         self.last_seq = max(self._columns[1], default=0)
         self.first_seq = self._columns[0][0] if ordered else 1
+        self.total = sum(last - first + 1 for first, last, *_ in ordered if last - first < MAX_CHUNK)
 
     def tells_of(self, seq: int, t: int) -> bool:
         """Whether a record of that number may begin at `t`: what the index doesn't know it doesn't deny."""
@@ -76,7 +80,8 @@ class Salvage:
         self._elsewhere: set[int] = set()
         self._leaves: dict[str, list[Image]] = {name: [] for name in cat.WANTED}
         self._forgets = self._follow_trees()
-        if not self.whole:
+        if not self.whole or self._too_few():
+            self.whole = False
             self._look_everywhere()
         self.meta = self._read_meta()
         self.runs, self.texts = Names("unknown-"), Names("")
@@ -118,6 +123,13 @@ class Salvage:
             others, _ = cat.walk(self._images, root, newest=False)
             leaves = list(dict.fromkeys([*leaves, *others]))
         return leaves, whole
+
+    def _too_few(self) -> bool:
+        """Whether the leaves have fewer rows than were written: a tree may be whole, but another table's."""
+        written = Chunks(dict(self._rows("chunk"))).total
+        names = [*RECORDS, *self._others]
+        leaves = [leaf for name in names for leaf in self._leaves.get(name) or self._others.get(name) or []]
+        return sum(len(Tree(self._images.read(leaf), leaf.number).cells) for leaf in leaves) < written
 
     def _note_other(self, name: str, kept: Kept, leaves: list[Image]) -> None:
         """A table of tiers, or one of a newer version: its pages are no others', its numbers not missing."""
