@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.hooks import frameworks, keras_optimizer
 from gputop.publisher.importhook import when_imported
 from gputop.publisher.oath import confess, mention
 
-HOOKS = ("loader", "backward", "optimizer", "transfers", "syncs", "checkpoint", "device")
+HOOKS = ("loader", "backward", "optimizer", "transfers", "syncs", "checkpoint", "device", "frameworks")
 """Names of the automatic hooks, as `--no-hooks` and `no_hooks` take them."""
 
 
@@ -22,6 +23,8 @@ def arm(publisher: Publisher, leave_out: frozenset[str] = frozenset(), *, import
     if publisher.armed:
         return
     publisher.armed = True
+    if "frameworks" not in leave_out:
+        publisher.undo += [frameworks.install(publisher), keras_optimizer.install(publisher)]
     if imported:
         _install(publisher, leave_out)
     else:

@@ -309,7 +309,9 @@ class Ledger:
         """An explicit phase ends. Around one automatic mark of nearly the same extent its name wins."""
         if token is None:
             return
-        _, depth, start = token
+        held, depth, start = token
+        if name == "eval":
+            self.loop.evaluated(held)
         seg = self.leave(token, now)
         if seg is None:
             return

@@ -262,6 +262,13 @@ class Loop:
                 if ended is source:
                     return
 
+    def evaluated(self, holder: Segment) -> None:
+        """The passes begun since `holder` was left, within a mark of the script's, were an evaluation."""
+        for level in reversed(self.levels):
+            if level.open is holder:
+                return
+            level.source.evaluates = True
+
     def leave_level(self, now: int) -> None:
         """The topmost level is over without a backward: back to what it interrupted."""
         level = self.levels.pop()

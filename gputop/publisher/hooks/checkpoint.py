@@ -14,16 +14,23 @@ from gputop.publisher.hooks.patch import replace
 
 def install(publisher: Publisher) -> Callable[[], None]:
     """Hook `torch.save`."""
+    return replace(sys.modules["torch"], "save", saving(publisher))
+
+
+def saving(publisher: Publisher) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What makes a function's time a checkpoint: the outermost one's, where it calls others that save."""
 
     def timed(original: Callable[..., Any]) -> Callable[..., Any]:
         def save(*args: Any, **kwargs: Any) -> Any:
-            if not publisher.mine():
+            if publisher.saving or not publisher.mine():
                 return original(*args, **kwargs)
+            publisher.saving = True
             start = monotonic_ns()
             publisher.put((SAVE, None, start))
             try:
                 return original(*args, **kwargs)
             finally:
+                publisher.saving = False
                 try:
                     now = monotonic_ns()
                     publisher.put((SAVED, None, now))
@@ -33,4 +40,4 @@ def install(publisher: Publisher) -> Callable[[], None]:
 
         return save
 
-    return replace(sys.modules["torch"], "save", timed)
+    return timed

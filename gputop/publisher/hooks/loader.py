@@ -144,7 +144,7 @@ def _failed(publisher: Publisher, source: Source, *, exhausted: bool) -> None:
 
 
 def _kept(iterator: Any, caller: FrameType) -> bool:
-    """Whether a generator between iterator and loop may still hold a batch: the pass is over when it drops the iterator.
+    """Whether a generator between iterator and loop may still hold a batch: it drops the iterator when all is over.
 
     Persistent workers' iterator is never dropped.
     """
