@@ -15,6 +15,7 @@ from threading import Thread
 from typing import Any, ClassVar
 
 from rich.console import Console
+from textual import events
 from textual.app import App
 from textual.binding import BindingType
 from textual.filter import LineFilter
@@ -188,11 +189,14 @@ class GputopApp(App[int]):
         self._question = Question("go to", (*goto.EXAMPLES, " Esc leaves"))
         self.show()
 
-    def answer(self, key: str, character: str | None) -> None:
-        """Takes a key as a part of the answer to the question asked."""
-        question = self._question
-        if question is None:
-            return
+    def on_key(self, event: events.Key) -> None:
+        """While something is asked, keys are its answer. Taken here, where bindings are looked up, so that keys typed
+        ahead find the question that the key before them has asked."""
+        if self._question is not None:
+            event.prevent_default()
+            self._answer(self._question, event.key, event.character)
+
+    def _answer(self, question: Question, key: str, character: str | None) -> None:
         end = question.take(key, character)
         if end == "done" and self._fast.cursor is not None:
             try:
@@ -254,6 +258,7 @@ class GputopApp(App[int]):
         now = chosen(self._fast, self._run_id)
         at = next((index for index, run in enumerate(runs) if run is now), 0)
         self._run_id = runs[(at + step) % len(runs)].run.run_id
+        self._picture.select(self._run_id)
         self.show(at_once=True)
 
     def action_copy(self) -> None:

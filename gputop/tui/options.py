@@ -19,6 +19,9 @@ Theme = Literal["auto", "dark", "light", "contrast", "ansi"]
 class Controls(Protocol):
     """What moves a picture along its time axis and records it. Each returns at once; a later view shows what it did."""
 
+    def select(self, run_id: str | None) -> None:
+        """Mean this run by steps and changes of the verdict; None: the first."""
+
     def toggle(self) -> None:
         """Pause or play; while it is paused, data is still collected."""
 

@@ -51,13 +51,6 @@ class _Drawn(Screen[None]):
     def on_screen_resume(self) -> None:
         self.gputop.show(at_once=True)
 
-    def on_key(self, event: events.Key) -> None:
-        """While something is asked, keys are its answer."""
-        if self.gputop.asking is not None:
-            event.stop()
-            event.prevent_default()
-            self.gputop.answer(event.key, event.character)
-
     def on_paste(self, event: events.Paste) -> None:
         if self.gputop.asking is not None:
             self.gputop.asking.type(event.text)

@@ -85,6 +85,7 @@ def test_tab_selects_runs_in_a_ring_and_the_choice_outlives_other_runs() -> None
         assert "run 1 of 3" in text_of(app)
         await pilot.press("tab")
         assert "GPU-BOUND" in text_of(app)
+        assert picture.asked == [("select", "r1")]
         picture.shown = msgspec.structs.replace(picture.shown, runs=picture.shown.runs[1:])
         app.tick()
         assert "run 1 of 2" in text_of(app)

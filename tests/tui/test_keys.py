@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual import events
 from textual.binding import Binding
 from textual.pilot import Pilot
 
@@ -159,6 +160,19 @@ def test_while_a_place_is_typed_keys_do_nothing_else() -> None:
     calls, shown = asked(views.replay(), ["colon", "w", "S", "space", "left", "tab", "s", "h"])
     assert calls == []
     assert "go to wS sh" in shown
+
+
+def test_what_is_typed_ahead_finds_its_question() -> None:
+    """Keys that come before the first of them was dealt with, as over a slow connection."""
+
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        for key, character in (("colon", ":"), ("5", "5"), ("0", "0"), ("percent_sign", "%"), ("enter", "\r")):
+            app.post_message(events.Key(key, character))
+        await pilot.pause()
+        await pilot.pause()
+        assert picture.asked == [GONE["50%"]]
+
+    drive(views.replay(), act)
 
 
 def test_q_quits_even_then() -> None:
