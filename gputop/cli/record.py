@@ -25,7 +25,7 @@ from gputop.recording.recorder import Recorder
 from gputop.recording.state import RecordingState
 
 HANGUP = 129
-REFRESH_S = 0.5
+REFRESH_S = 1.0
 WAIT_S = 0.2
 CLOSE_S = 2.0
 """What a disk is given to take the last words; Slurm's patience between SIGTERM and SIGKILL is usually 30 s."""

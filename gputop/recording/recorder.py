@@ -46,6 +46,7 @@ class Recorder:
         spool: Spool | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         period_s: float = PERIOD_S,
+        open_s: float = OPEN_S,
     ) -> None:
         """Open the file. Raises Busy, Unreadable or OSError when it can't be recorded to.
 
@@ -67,8 +68,9 @@ class Recorder:
         self._opened, self._started, self._stop, self._left = (threading.Event() for _ in range(4))
         self._thread = threading.Thread(target=self._run, name="gputop-recorder", daemon=True)
         self._thread.start()
-        if not self._opened.wait(OPEN_S):
+        if not self._opened.wait(open_s):
             self._stop.set()
+            self._started.set()
             raise OSError(errno.ETIMEDOUT, "the file system doesn't answer", str(path))
         if self._error is not None:
             raise self._error
@@ -112,10 +114,15 @@ class Recorder:
             self._busy_since = None
             self._opened.set()
         self._started.wait()
-        while not self._stop.wait(self._period_s) and not self._destination.ended:
-            self._write(self._destination.turn)
-        self._write(self._destination.close)
-        self._left.set()
+        try:
+            while not self._stop.wait(self._period_s) and not self._destination.ended:
+                self._write(self._destination.turn)
+            self._write(self._destination.close)
+        except Exception as error:
+            why = f"recording stopped by a fault of gputop: {type(error).__name__}: {error}"
+            self._state = msgspec.structs.replace(self._state, state="ended", why=why, said=(*self._state.said, why))
+        finally:
+            self._left.set()
 
     def _write(self, act: Callable[[int], None]) -> None:
         assert self._destination is not None

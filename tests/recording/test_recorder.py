@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.recording.destination import System
 from gputop.recording.errors import Busy
 from gputop.recording.recorder import Recorder, open_writer
 from gputop.recording.spool import Spool
@@ -86,6 +87,24 @@ def test_a_file_that_cannot_be_opened_is_said_at_once(error: Exception) -> None:
         recorder(disk)
 
 
+def test_a_file_that_will_not_open_in_time_is_said_and_let_go_of_when_it_does() -> None:
+    disk, go = FakeDisk(), threading.Event()
+    sinks = disk.sinks
+
+    def stuck(path: Path, now_ns: int) -> FakeSink:
+        assert go.wait(20)
+        return disk.open(path, now_ns)
+
+    system = System(open=stuck, identity=disk.identity, free=disk.room, whereabouts=disk.whereabouts)
+    with pytest.raises(TimeoutError, match="doesn't answer"):
+        Recorder(HERE, clock=lambda: T0, system=system, period_s=0.01, open_s=0.05)
+    go.set()
+    deadline = time.monotonic() + 20
+    while not (sinks and sinks[0].closed):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def test_a_disk_that_hangs_stops_neither_add_nor_state_nor_close() -> None:
     disk, now = StuckDisk(), [0.0]
     made = recorder(disk, Spool(max_records=100), lambda: now[0])
@@ -121,6 +140,15 @@ def test_a_full_disk_is_told_and_recovered_from() -> None:
     clock[0] += 5_000_000_000
     state = until(made, lambda state: state.state == "recording")
     assert len(state.said) == 2
+    made.close()
+
+
+def test_a_fault_of_our_own_is_told_and_hangs_nothing() -> None:
+    clock = iter([T0, T0])
+    made = Recorder(HERE, clock=lambda: next(clock), system=FakeDisk().system(), period_s=0.01).start()
+    state = until(made, lambda state: state.state == "ended")
+    assert state.why is not None
+    assert "StopIteration" in state.why
     made.close()
 
 
