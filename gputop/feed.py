@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
+from gputop.axis import Axis
+from gputop.lookback import LookBack
 from gputop.recording.recorder import Recorder
-from gputop.sources import Source
+from gputop.sources import Source, Transport
+from gputop.taping import CLOSE_S, Taping
 from gputop.tracks import S
 from gputop.view import View
 from gputop.watching import Watch
@@ -21,7 +27,11 @@ MAX_FAULTS = 10
 
 
 class Feed:
-    """Runs a source into a watch on a thread of its own. `view()` never blocks."""
+    """Runs a source into a watch on a thread of its own. `view()` never blocks.
+
+    What moves it in time and what records it may be called from any thread; it returns at once and takes effect on the
+    feed's own.
+    """
 
     def __init__(
         self,
@@ -30,15 +40,24 @@ class Feed:
         column_ns: int = 2 * S,
         hostname: str = "",
         refresh_s: float = 1.0,
+        monotonic: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.source = source
         self.watch = Watch(source.name, column_ns=column_ns, hostname=hostname, simulated=source.simulated)
         self.fault: BaseException | None = None
         self._troubles: dict[str, None] = {}
-        self._clock = source.clock
+        self._clock, self._monotonic = source.clock, monotonic
+        self._column_ns = column_ns
         self._refresh_ns = int(refresh_s * S)
         self._stop = threading.Event()
         self._fresh = threading.Condition()
+        self._orders: deque[Callable[[], None]] = deque()
+        self._look = LookBack(self.watch, source.clock)
+        self._transport: Transport = source.transport() or self._look
+        self._axis = Axis(self._transport)
+        self._taping = Taping()
+        self._selected: str | None = None
+        self._shown: tuple[Watch, int] | None = None
         self._view = self.watch.view(source.clock(), waiting="starting")
         self._thread = threading.Thread(target=self._run, name="gputop-feed", daemon=True)
 
@@ -61,56 +80,111 @@ class Feed:
         """Whether the source has run dry (or failed) and everything it gave is in the view."""
         return not self._thread.is_alive()
 
+    def select(self, run_id: str | None) -> None:
+        """Mean this run by steps and verdicts from now on; None: the first that is shown."""
+        self._order(lambda: setattr(self, "_selected", run_id))
+
     def pause(self) -> None:
         """Stand still at the moment shown; what is live is collected on."""
+        self._order(self._transport.pause)
 
     def play(self) -> None:
-        """Move on from the moment shown."""
+        """Move on from the moment shown; what is live, from now."""
+        self._order(self._transport.play)
 
     def toggle(self) -> None:
         """Pause what moves, play what stands."""
+        transport = self._transport
+        self._order(lambda: transport.pause() if transport.position().playing else transport.play())
 
     def seek(self, t_ns: int) -> None:
         """Go to a moment, or the nearest there is. A replay that plays, plays on from there; a live view stands."""
+        self._order(lambda: self._transport.seek(t_ns))
 
     def seek_by(self, delta_ns: int) -> None:
         """Go on (or back) by so much time."""
+        self._order(lambda: self._transport.seek(self._transport.position().at_ns + delta_ns))
 
     def seek_step(self, n: int) -> None:
-        """Go to where step `n` of the first run began."""
+        """Go to where step `n` of the run began."""
+        self._order(lambda: self._go(self._transport.step_start(n, self._axis.run_id)))
 
     def seek_pct(self, pct: float) -> None:
         """Go to a share (0-100) of the span."""
 
+        def go() -> None:
+            where = self._transport.position()
+            self._transport.seek(where.from_ns + round((where.to_ns - where.from_ns) * pct / 100))
+
+        self._order(go)
+
     def step(self, direction: int) -> None:
         """Pause, and go to the end of the next (1) or the previous (-1) train step."""
 
+        def go() -> None:
+            self._transport.pause()
+            self._go(self._transport.step_end(direction, self._axis.run_id))
+
+        self._order(go)
+
     def jump(self, direction: int) -> None:
-        """Go to the next (1) or the previous (-1) change of the verdict or event mark."""
+        """Go to the next (1) or the previous (-1) change of the verdict or event mark; past the last, to the end."""
+
+        def go() -> None:
+            moment = self._axis.next_moment(direction)
+            if moment is None and direction > 0:
+                self._transport.to_end()
+            self._go(moment)
+
+        self._order(go)
 
     def faster(self) -> None:
         """Replay at the next higher speed."""
+        self._order(self._transport.faster)
 
     def slower(self) -> None:
         """Replay at the next lower speed."""
+        self._order(self._transport.slower)
 
     def to_end(self) -> None:
         """Go to the end: of what is live, now."""
+        self._order(self._transport.to_end)
 
     def toggle_skip_idle(self) -> None:
         """Pass over stretches without a step while playing, or don't."""
+        self._order(self._transport.toggle_skip_idle)
 
     def record(self, recorder: Recorder) -> None:
         """Hand every record that comes, and what is concluded from it, to a recorder that was started."""
 
+        def begin() -> None:
+            if self._transport.replay:
+                self._taping.dismiss(recorder)
+                self._troubles["a replay is not recorded: it is a recording already"] = None
+            else:
+                self._taping.begin(recorder, self.watch)
+
+        self._order(begin)
+
     def stop_recording(self) -> None:
         """End the recording; its file is complete soon after."""
+        self._order(self._taping.stop)
 
     def close(self) -> None:
-        """Stop watching. The feed's own thread lets go of the source; it is given LEAVE_S to do so."""
+        """Stop watching. The feed's own thread lets go of the source; it is given LEAVE_S to do so, and a recording
+        the time it needs for its last words."""
         self._stop.set()
+        self.source.wake()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(LEAVE_S)
+            self._thread.join(LEAVE_S + (CLOSE_S if self._taping.active() else 0))
+
+    def _order(self, act: Callable[[], None]) -> None:
+        self._orders.append(act)
+        self.source.wake()
+
+    def _go(self, t_ns: int | None) -> None:
+        if t_ns is not None:
+            self._transport.seek(t_ns)
 
     def _run(self) -> None:
         try:
@@ -123,6 +197,7 @@ class Feed:
                 )
         finally:
             self.source.close()
+            self._taping.close()
             with self._fresh:
                 self._fresh.notify_all()
 
@@ -130,26 +205,75 @@ class Feed:
         next_judge = next_view = faults = 0
         while not self._stop.is_set():
             done = self.source.done()
+            moved = self._obey()
             now = self._clock()
             try:
-                for record in self.source.poll(min(POLL_S, self._refresh_ns / S / 2)):
-                    self.watch.add(record)
-                now = self._clock()
-                if now >= next_judge or done or next_judge - now > 2 * JUDGE_NS:
+                jumped = self._take(0.0 if moved else min(POLL_S, self._refresh_ns / S / 2))
+                now, moved = self._clock(), moved or jumped
+                next_judge = now + JUDGE_NS if jumped else next_judge
+                if now >= next_judge or done or next_judge - now > 2 * JUDGE_NS or self._unjudged():
                     next_judge = now + JUDGE_NS
                     self.watch.tick(now)
+                    self._taping.add(self.watch.news)
                 faults = 0
             except Exception as error:
                 faults += 1
-                self._troubles[f"something went wrong inside gputop: {type(error).__name__}: {error}"] = None
+                self._trouble(error)
                 if faults >= MAX_FAULTS:
                     raise
                 self._stop.wait(POLL_S)
-            if now >= next_view or done or next_view - now > 2 * self._refresh_ns:
-                view = self.watch.view(now, (*self.source.warnings(), *self._troubles), self.source.waiting())
-                next_view = now + self._refresh_ns
-                with self._fresh:
-                    self._view = view
-                    self._fresh.notify_all()
+            began = self._monotonic()
+            if began >= next_view or moved or done:
+                next_view = began + self._refresh_ns
+                self._publish()
+            if self._axis.work(began):
+                self._axis.rest(began, self._monotonic())
             if done:
                 return
+
+    def _obey(self) -> bool:
+        """Do what was asked for since the last time; whether that was anything."""
+        moved = False
+        while self._orders:
+            moved = True
+            try:
+                self._orders.popleft()()
+            except Exception as error:
+                self._trouble(error)
+        return moved
+
+    def _take(self, timeout_s: float) -> bool:
+        """Take in what has come; whether that is another moment."""
+        records = self.source.poll(timeout_s)
+        past = self.source.jumped(self._column_ns)
+        if past is not None:
+            self.watch.restore(self._axis.explained(past))
+        for record in records:
+            self.watch.add(record)
+        self._taping.add(records)
+        return past is not None
+
+    def _unjudged(self) -> bool:
+        """Whether it stands at a moment at which some runs still wait for their turn."""
+        return self._transport.replay and self.watch.unjudged()
+
+    def _trouble(self, error: Exception) -> None:
+        self._troubles[f"something went wrong inside gputop: {type(error).__name__}: {error}"] = None
+
+    def _publish(self) -> None:
+        """Put out a view of the moment it stands at. While nothing moves only what is around it is drawn anew."""
+        watch = self._look.then() or self.watch
+        cursor = self._axis.cursor()
+        warnings, state = (*self.source.warnings(), *self._troubles), self._taping.state()
+        shown = (watch, cursor.at_ns)
+        if not cursor.playing and self._shown == shown and not watch.unjudged():
+            view = msgspec.structs.replace(self._view, cursor=cursor, recording=state, warnings=warnings)
+        else:
+            view = watch.view(cursor.at_ns, warnings, self.source.waiting(), cursor=cursor, recording=state)
+        self._shown = shown
+        known = {run.run.run_id for run in view.runs}
+        first = view.runs[0].run.run_id if view.runs else None
+        self._axis.run_id = self._selected if self._selected in known else first
+        with self._fresh:
+            self._view = view
+            self._fresh.notify_all()

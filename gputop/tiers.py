@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 GAMMA = 1.02
 """Ratio of neighbouring sketch bins: quantiles are right within 1 % (relative error of DDSketch, VLDB 2019)."""
 
+Cell = tuple[int, int, float, float, float]
+"""A column of a history as plain numbers: (column, count, total, low, high)."""
+
 _LOG_GAMMA = math.log(GAMMA)
 
 LATE_COLUMNS = 64
@@ -94,6 +97,10 @@ class Columns:
     def __len__(self) -> int:
         return len(self._row)
 
+    def covers(self, t_ns: int) -> bool:
+        """Whether the columns reach to a moment."""
+        return bool(self._row) and t_ns // self.width_ns <= self._row[-1].column
+
     def at(self, t_ns: int) -> Bucket | None:
         """The bucket of a moment, made when it is new; None when the moment is too long past."""
         column = t_ns // self.width_ns
@@ -127,6 +134,30 @@ class Columns:
         bucket = self.at(t_ns)
         if bucket is not None:
             bucket.add(value)
+
+    def restore(self, cells: Iterable[Cell]) -> None:
+        """Put in the columns of a history, oldest first, before anything else is."""
+        row = self._row
+        for column, count, total, low, high in cells:
+            if count and (not row or column > row[-1].column):
+                bucket = Bucket(column)
+                bucket.count, bucket.total, bucket.low, bucket.high = count, total, low, high
+                row.append(bucket)
+
+    def cells(self, first: int, last: int) -> tuple[Cell, ...]:
+        """The columns from `first` to `last` that counted something, oldest first."""
+        return tuple((one.column, one.count, one.total, one.low, one.high) for one in self.held(first, last))
+
+    def held(self, first: int, last: int) -> list[Bucket]:
+        """The buckets from `first` to `last` that counted something, oldest first."""
+        out: list[Bucket] = []
+        for bucket in reversed(self._row):
+            if bucket.column < first:
+                break
+            if bucket.column <= last and bucket.count:
+                out.append(bucket)
+        out.reverse()
+        return out
 
     def buckets(self, first: int, last: int) -> list[Bucket | None]:
         """One entry a column from `first` to `last` inclusive; None where nothing was measured."""

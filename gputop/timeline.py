@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
+from gputop.recording.past import Past
 from gputop.records import (
     Alive,
     Burst,
@@ -28,6 +29,7 @@ from gputop.records import (
     Verdict,
     supersede,
 )
+from gputop.thinned import within_seconds
 from gputop.tracks import EXACT_NS, EXACT_STEPS, MIN_STEPS, WINDOW_NS, GpuTrack, HostTrack, RunTrack, S
 from gputop.window import Peer, Window
 
@@ -38,6 +40,12 @@ EXACT_STEPS_ALL = 50_000
 
 MAX_PEERS = 32
 """Other ranks that a window shows, evenly taken from all there are: enough to tell a straggler from a collective."""
+
+ALIVES_RUNS = 64
+"""With more ranks than this only the latest sign of life of each is held."""
+
+OTHERS = 256
+"""Samples of other processes held: two minutes of the heaviest few, every five seconds."""
 
 EVENTS = 512
 RUNS = 2048
@@ -54,11 +62,32 @@ class Timeline:
         self.gpus: dict[str, GpuTrack] = {}
         self.hosts: dict[str, HostTrack] = {}
         self.others: dict[int, Process] = {}
+        self.others_seen: deque[Process] = deque(maxlen=OTHERS)
         self.samplers: dict[str, Sampler] = {}
+        self.samplers_seen: deque[Sampler] = deque(maxlen=OTHERS)
         self.events: deque[Event] = deque(maxlen=EVENTS)
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._early: deque[Record] = deque(maxlen=1024)
+
+    def restore(self, past: Past) -> None:
+        """Begin with a moment of a recording. The timeline must be empty; its columns must be as wide as the past's."""
+        runs = [record for record in past.records if isinstance(record, Run)]
+        for run in runs:
+            self.add(run)
+        for run_id, mine in past.runs.items():
+            if (track := self.runs.get(run_id)) is not None:
+                track.restore(mine)
+        for uuid, gpu in past.gpus.items():
+            self.gpus[uuid] = GpuTrack(self.column_ns)
+            self.gpus[uuid].restore(gpu)
+        for name, host in past.hosts.items():
+            self.hosts[name] = HostTrack(self.column_ns)
+            self.hosts[name].restore(host)
+        for record in past.records:
+            if not isinstance(record, Run):
+                self.add(record)
+        self.first_ns, self.last_ns = past.from_ns, past.t_ns
 
     def add(self, record: Record) -> None:
         """Take in one record of any type."""
@@ -116,6 +145,8 @@ class Timeline:
             self._early.append(record)
         elif isinstance(record, Alive):
             track.alive = record
+            if len(self.runs) <= ALIVES_RUNS:
+                track.alives.append(record)
         elif isinstance(record, Loader):
             track.loaders[record.loader_id] = record
         elif isinstance(record, Model):
@@ -135,12 +166,14 @@ class Timeline:
         if known is not None and known.devices == 0 and sampler.devices is None and not self.gpus:
             return
         self.samplers[sampler.backend] = sampler
+        self.samplers_seen.append(sampler)
 
     def _process(self, process: Process) -> None:
         track = self._run_of(process)
         if track is not None:
             track.process.append(process)
             return
+        self.others_seen.append(process)
         self.others[process.pid] = process
         if len(self.others) > 256:
             for pid in [pid for pid, one in self.others.items() if one.t < process.t - 30 * S]:
@@ -185,6 +218,7 @@ class Timeline:
             from_ns=from_ns,
             to_ns=now_ns,
             steps=steps,
+            folds=within_seconds(track.folds, steps),
             first_t=track.first_t,
             total_steps=track.train_steps,
             last_step_end_ns=track.last_end,

@@ -6,6 +6,7 @@ from collections import deque
 
 import msgspec
 
+from gputop.recording.past import GpuPast, HostPast, RunPast
 from gputop.records import (
     Alive,
     Burst,
@@ -22,6 +23,7 @@ from gputop.records import (
     Step,
     Verdict,
 )
+from gputop.thinned import evenly, within_seconds
 from gputop.tiers import Columns, Sketch
 
 S = 1_000_000_000
@@ -43,6 +45,12 @@ WINDOW_MAX_STEPS = 500
 WINDOW_MIN_STEPS = 5
 """... but no more than EXACT_NS or WINDOW_MAX_STEPS, unless that left fewer than WINDOW_MIN_STEPS."""
 
+FOLDS = 256
+"""Sums of steps kept for the rates of a window: more than a window's seconds."""
+
+ALIVES = 128
+"""Signs of life kept, one a second: as long as exact steps."""
+
 GPU_PERCENTS = ("util_pct", "mem_util_pct", "sm_active_pct", "sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
 
 COLUMNS = 1800
@@ -59,7 +67,9 @@ class RunTrack:
         self.model: Model | None = None
         self.alive: Alive | None = None
         self.profile: Profile | None = None
+        self.alives: deque[Alive] = deque(maxlen=ALIVES)
         self.steps: deque[Step] = deque()
+        self.folds: deque[Fold] = deque(maxlen=FOLDS)
         self.sites: deque[Site] = deque(maxlen=180)
         self.process: deque[Process] = deque(maxlen=180)
         self.events: deque[Event] = deque(maxlen=128)
@@ -75,6 +85,7 @@ class RunTrack:
         self.samples = 0
         self.backward_loaders: set[int | None] = set()
         self.gaps = 0
+        self.forgot = False
         self.ended: str | None = None
         self._recent: tuple[int, int, tuple[Step, ...]] = (0, -1, ())
         self._taken = 0
@@ -100,6 +111,7 @@ class RunTrack:
             steps.append(step)
         while len(steps) > limit or (len(steps) > MIN_STEPS and steps[0].t + steps[0].dur_ns < end - keep_ns):
             steps.popleft()
+            self.forgot = True
         if self.first_t is None or step.t < self.first_t:
             self.first_t = step.t
         if self.last_end is None or end > self.last_end:
@@ -116,6 +128,7 @@ class RunTrack:
         if self.first_t is None or fold.t < self.first_t:
             self.first_t = fold.t
         if fold.kind in (None, "train"):
+            self.folds.append(fold)
             self._count(
                 fold.t,
                 fold.steps,
@@ -125,6 +138,21 @@ class RunTrack:
                 fold.min_ns or 0,
                 fold.samples or 0,
             )
+
+    def restore(self, past: RunPast) -> None:
+        """Begin with what came before the first exact record. Minutes and the sketch begin with the exact ones."""
+        self.first_t, self.last_end, self.ended = past.first_t, past.last_ns, past.ended
+        self.train_steps, self.train_ns, self.samples = past.train_steps, past.train_ns, past.samples
+        self.phases = dict(past.phases_ns)
+        self.backward_loaders = set(past.backward_loaders)
+        for tier in sorted(past.tiers, key=lambda tier: tier.t):
+            bucket = self.fine.at(tier.t)
+            if bucket is not None:
+                bucket.add(tier.dur_ns, tier.steps, tier.max_ns, tier.min_ns)
+                bucket.weight += tier.samples
+                bucket.add_parts(tier.phases_ns)
+        if past.said is not None:
+            self.said.append(past.said)
 
     def _count(
         self, t: int, steps: int, dur_ns: int, phases: dict[str, int], high: int, low: int, samples: int
@@ -149,10 +177,22 @@ class RunTrack:
         steps.insert(index, step)
 
     def recent(self, now_ns: int) -> tuple[Step, ...]:
-        """The finished steps of the window that ends now, oldest first, with their kinds decided."""
+        """The finished steps of the window that ends now, oldest first, with their kinds decided; where only some of a
+        stretch are held, an even sample of its train steps."""
         if self._recent[:2] != (now_ns, self._taken):
             self._recent = (now_ns, self._taken, self._cut(now_ns))
         return self._recent[2]
+
+    def trained(self, from_ns: int, to_ns: int) -> list[Step]:
+        """The train steps held exactly that began at `from_ns` or later and were over by `to_ns`, oldest first."""
+        out: list[Step] = []
+        for step in reversed(self.steps):
+            if step.t < from_ns:
+                break
+            if not step.partial and step.t + step.dur_ns <= to_ns and self.kind(step) != "eval":
+                out.append(step)
+        out.reverse()
+        return out
 
     def held(self, now_ns: int) -> tuple[Step, ...]:
         """Every finished step that is held exactly and ended by then, oldest first, with their kinds decided."""
@@ -176,7 +216,9 @@ class RunTrack:
             train += kind != "eval"
             out.append(step if step.kind == kind else _with_kind(step, kind))
         out.reverse()
-        return tuple(out)
+        steps = tuple(out)
+        folds = within_seconds(self.folds, steps)
+        return evenly(steps, folds) if folds else steps
 
 
 class GpuTrack:
@@ -189,12 +231,21 @@ class GpuTrack:
         self.peak = Columns(column_ns, COLUMNS)
         self.memory = Columns(column_ns, COLUMNS)
 
+    def restore(self, past: GpuPast) -> None:
+        """Begin with the histories from before the first exact sample."""
+        self.util.restore(past.util)
+        self.peak.restore(past.peak)
+        self.memory.restore(past.memory)
+
     def add(self, gpu: Gpu) -> None:
         """Take in a sample; a percentage that is none is not known."""
+        counted = not self.samples and self.util.covers(gpu.t)
         wrong = {name: None for name in GPU_PERCENTS if not _percent(getattr(gpu, name))}
         if wrong:
             gpu = msgspec.structs.replace(gpu, **wrong)
         self.samples.append(gpu)
+        if counted:
+            return  # the latest sample of a past, which its histories hold too
         if gpu.util_pct is not None:
             self.util.add(gpu.t, gpu.util_pct)
             self.peak.add(gpu.t, gpu.util_pct)
@@ -217,9 +268,17 @@ class HostTrack:
         self.cpu = Columns(column_ns, COLUMNS)
         self.iowait = Columns(column_ns, COLUMNS)
 
+    def restore(self, past: HostPast) -> None:
+        """Begin with the histories from before the first exact sample."""
+        self.cpu.restore(past.cpu)
+        self.iowait.restore(past.iowait)
+
     def add(self, host: Host) -> None:
         """Take in a sample."""
+        counted = not self.samples and self.cpu.covers(host.t)
         self.samples.append(host)
+        if counted:
+            return  # the latest sample of a past, which its histories hold too
         if host.cpu_pct is not None:
             self.cpu.add(host.t, host.cpu_pct)
         if host.iowait_pct is not None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
+import msgspec
+
+from gputop.diagnosis.loop import in_order
 from gputop.records import Gpu, Sampler, Step, Verdict
-from gputop.tiers import percentile
-from gputop.tracks import GpuTrack, HostTrack, RunTrack, S
+from gputop.thinned import rates
+from gputop.tiers import Bucket, percentile
+from gputop.tracks import EXACT_NS, WINDOW_NS, WINDOW_STEPS, GpuTrack, HostTrack, RunTrack, S
 from gputop.view import GpuView, HostView, RunView, Segment, Share
 from gputop.window import Window
 
 FORGET_ENDED_NS = 600 * S
 """A run that ended stays in view this long."""
+
+SAID_NS = 120 * S
+"""How long a recorded verdict holds without being said again: recorders repeat it every minute."""
 
 MS = 1e6
 
@@ -48,15 +55,16 @@ def run_view(
 ) -> RunView:
     """A run as shown: figures of its window's train steps, histories along the axis."""
     train = [step for step in window.steps if step.kind != "eval"]
+    held = track.trained(train[0].t, window.to_ns) if train and window.folds else train
     first, last = axis
     loader = _train_loader(track, train)
-    rate, sample_rate = _rates(train)
+    rate, sample_rate = _rates(held, window)
     return RunView(
         run=track.run,
         state=_state(track, verdict),
         verdict=verdict,
         steps_total=max(track.train_steps, (track.alive.steps if track.alive else 0)),
-        step_ms=_step_ms(train),
+        step_ms=_step_ms(train, held, window),
         steps_per_s=rate,
         samples_per_s=sample_rate,
         ledger=ledger,
@@ -76,7 +84,59 @@ def run_view(
         cause_history=_causes(segments, axis, column_ns),
         segments=segments,
         phase_history=_phase_history(track, axis),
+        said=said_then(track, verdict, window.to_ns),
     )
+
+
+def columns_view(view: RunView, track: RunTrack, last: int, column_ns: int) -> RunView:
+    """A run at a moment of which only columns up to `last` are held: what they tell, and nothing that they don't."""
+    recent = _recent_columns(track, last, column_ns)
+    count = sum(bucket.count for bucket in recent)
+    span_ns = (last - recent[0].column + 1) * column_ns if recent else 0
+    samples = sum(bucket.weight for bucket in recent)
+    return msgspec.structs.replace(
+        view,
+        steps_per_s=count * S / span_ns if count else None,
+        samples_per_s=samples * S / span_ns if samples else None,
+        ledger=_column_ledger(recent),
+    )
+
+
+def _recent_columns(track: RunTrack, last: int, column_ns: int) -> list[Bucket]:
+    """The columns of a window that ends with column `last`: WINDOW_NS or WINDOW_STEPS, oldest first."""
+    found: list[Bucket] = []
+    reach = EXACT_NS // column_ns
+    for bucket in reversed(track.fine.all()):
+        if bucket.column > last:
+            continue
+        far = (last - bucket.column + 1) * column_ns > WINDOW_NS
+        enough = sum(one.count for one in found) >= WINDOW_STEPS
+        if (far and enough) or last - bucket.column >= reach:
+            break
+        found.append(bucket)
+    found.reverse()
+    return found
+
+
+def _column_ledger(buckets: list[Bucket]) -> tuple[Share, ...]:
+    """The ledger of these columns' steps: every phase seen, and what no phase covers as `other`."""
+    whole, count = sum(bucket.total for bucket in buckets), sum(bucket.count for bucket in buckets)
+    if whole <= 0 or not count:
+        return ()
+    parts: dict[str, float] = {}
+    for bucket in buckets:
+        for name, value in (bucket.parts or {}).items():
+            parts[name] = parts.get(name, 0.0) + value
+    parts["other"] = max(0.0, whole - sum(parts.values()))
+    return tuple(Share(name, 100 * parts[name] / whole, parts[name] / count / MS) for name in in_order(parts))
+
+
+def said_then(track: RunTrack, verdict: Verdict, now_ns: int) -> Verdict | None:
+    """The verdict recorded as in force at a moment, where its cause is another one than today's."""
+    said = next((one for one in reversed(track.said) if one.t <= now_ns), None)
+    if said is None or said.cause == verdict.cause:
+        return None
+    return said if track.ended is not None or now_ns - said.t <= SAID_NS else None
 
 
 def _state(track: RunTrack, verdict: Verdict) -> str:
@@ -95,21 +155,24 @@ def _train_loader(track: RunTrack, train: list[Step]) -> int | None:
     return next(iter(track.loaders), None) if len(track.loaders) == 1 else None
 
 
-def _step_ms(train: list[Step]) -> dict[str, float] | None:
+def _step_ms(train: list[Step], held: list[Step], window: Window) -> dict[str, float] | None:
     if not train:
         return None
     durations = [step.dur_ns / MS for step in train]
+    longest = max((fold.max_ns or 0 for fold in window.folds), default=0) / MS
     return {
         "p50": percentile(durations, 0.5) or 0.0,
         "p95": percentile(durations, 0.95) or 0.0,
-        "max": max(durations),
+        "max": max(longest, *(step.dur_ns / MS for step in held)),
     }
 
 
-def _rates(train: list[Step]) -> tuple[float | None, float | None]:
+def _rates(train: list[Step], window: Window) -> tuple[float | None, float | None]:
     """Steps and samples a second over the wall time that the train steps span."""
     if not train:
         return None, None
+    if (counted := rates(train, window.folds)) is not None:
+        return counted
     span = train[-1].t + train[-1].dur_ns - train[0].t
     if span <= 0:
         return None, None

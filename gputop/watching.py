@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping
+
+import msgspec
+
 from gputop.diagnosis.evidence import gather
 from gputop.diagnosis.verdict import Judge, judge_idle
+from gputop.recording.past import Past, RunPast
+from gputop.recording.state import RecordingState
 from gputop.records import AnyRecord, Verdict
 from gputop.timeline import Timeline
 from gputop.tracks import EXACT_NS, RunTrack, S
-from gputop.view import RunView, Share, View
-from gputop.viewing import forgotten, gpu_order, gpu_view, host_view, run_order, run_view, trouble
+from gputop.view import Cursor, RunView, Segment, Share, View
+from gputop.viewing import columns_view, forgotten, gpu_order, gpu_view, host_view, run_order, run_view, trouble
 from gputop.window import Window
 
 HISTORY_COLUMNS = 300
@@ -22,6 +29,14 @@ MANY = 16
 
 JUDGED_AT_ONCE = 64
 """Runs judged in one tick: with more, they take turns, so that a thousand ranks cost no more than these."""
+
+SAY_AGAIN_NS = 60 * S
+"""A verdict is remembered, and recorded, when its cause or its firmness changes, and this often in between."""
+
+SAID_ALL = 2048
+SAID_LEAST = 8
+SAID_MOST = 256
+"""Verdicts remembered: of all runs together, and of one run at least and at most. An hour of steady ones takes 60."""
 
 
 class Watch:
@@ -40,6 +55,9 @@ class Watch:
         self.judges: dict[str, Judge] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.windows: dict[str, Window] = {}
+        self.said: dict[str, deque[Verdict]] = {}
+        self.news: list[Verdict] = []
+        self.told: dict[str, Verdict] = {}
         self._rows: dict[str, RunView] = {}
         self._judged_ns: dict[str, int] = {}
         self.source = source
@@ -52,21 +70,71 @@ class Watch:
         self.timeline.add(record)
 
     def tick(self, now_ns: int, *, every_run: bool = False) -> dict[str, Verdict]:
-        """Judge the runs that go on (with very many, those whose turn it is); returns all verdicts by run."""
+        """Judge the runs that go on (with very many, those whose turn it is); returns all verdicts by run.
+
+        `news` are then the verdicts of this tick that are worth to be remembered and recorded.
+        """
         if self.started_ns is None:
             self.started_ns = now_ns
+        self.news = []
         for run_id in self._due(None if every_run else JUDGED_AT_ONCE):
-            window = self.timeline.window(run_id, now_ns)
-            judge = self.judges.setdefault(run_id, Judge())
-            self.windows[run_id] = window
-            self.verdicts[run_id] = judge.update(window)
-            self._judged_ns[run_id] = now_ns
-            if len(self.timeline.runs) > MANY:
-                self._rows[run_id] = self._run_view(self.timeline.runs[run_id], self._axis(now_ns))
+            self._judge(run_id, now_ns)
         for run_id in [one for one in self.judges if one not in self.timeline.runs]:
-            for held in (self.judges, self.verdicts, self.windows, self._judged_ns, self._rows):
+            for held in (self.judges, self.verdicts, self.windows, self.said, self._judged_ns, self._rows):
                 held.pop(run_id, None)
         return self.verdicts
+
+    def _judge(self, run_id: str, now_ns: int) -> None:
+        window = self.timeline.window(run_id, now_ns)
+        judge = self.judges.setdefault(run_id, Judge())
+        self.windows[run_id] = window
+        told = self.told.get(run_id)
+        verdict = self.verdicts[run_id] = judge.update(window) if told is None else told
+        self._judged_ns[run_id] = now_ns
+        self._remember(verdict)
+        if len(self.timeline.runs) > MANY:
+            self._rows[run_id] = self._run_view(self.timeline.runs[run_id], self._axis(now_ns))
+
+    def _remember(self, verdict: Verdict) -> None:
+        said = self.said.setdefault(verdict.run_id, deque())
+        last = said[-1] if said else None
+        same = last is not None and (last.cause, last.tentative) == (verdict.cause, verdict.tentative)
+        if last is not None and same and verdict.t - last.t < SAY_AGAIN_NS:
+            return
+        said.append(verdict)
+        self.news.append(verdict)
+        while len(said) > max(SAID_LEAST, min(SAID_MOST, SAID_ALL // len(self.timeline.runs))):
+            said.popleft()
+
+    def restore(self, past: Past, *, resumed: bool = False, told: Mapping[str, Verdict] | None = None) -> None:
+        """Stand at another moment, with all that is known there, and judge it.
+
+        What was said before is shown as it was; `resumed`: it was said by this watch, and stays in force until it is
+        overtaken. The verdicts of `told` stand for runs of which no steps are held at that moment.
+        """
+        self.timeline = Timeline(past.column_ns, self.timeline.keep_ns)
+        self.timeline.restore(past)
+        self.judges, self.told, self.news = {}, dict(told or {}), []
+        for held in (self.verdicts, self.windows, self.said, self._judged_ns, self._rows):
+            held.clear()
+        self.started_ns = past.from_ns if self.started_ns is None else self.started_ns
+        for run_id in [one for one, track in self.timeline.runs.items() if forgotten(track, past.t_ns)]:
+            del self.timeline.runs[run_id]
+        for run_id in self.timeline.runs:
+            before = past.runs.get(run_id, RunPast())
+            judge = self.judges[run_id] = Judge()
+            judge.resume(segments_of(before.changes, past.t_ns), before.said if resumed else None)
+        self.tick(past.t_ns)
+        for run_id, verdict in self.verdicts.items():
+            changes = past.runs.get(run_id, RunPast()).changes
+            if not resumed and changes and changes[-1][1] == verdict.cause and verdict.since_ns is not None:
+                self.judges[run_id].backdate(changes[-1][0])
+                self.verdicts[run_id] = msgspec.structs.replace(verdict, since_ns=min(verdict.since_ns, changes[-1][0]))
+                self._rows.pop(run_id, None)
+
+    def unjudged(self) -> bool:
+        """Whether there are runs that wait for their first turn."""
+        return len(self.verdicts) < len(self.timeline.runs)
 
     def _due(self, limit: int | None) -> list[str]:
         """The runs to judge now: all that go on, the longest unjudged first where they must take turns."""
@@ -87,7 +155,14 @@ class Watch:
         return min(last, max(last - columns + 1, (self.timeline.first_ns or now_ns) // width)), last
 
     def view(
-        self, now_ns: int, warnings: tuple[str, ...] = (), waiting: str | None = None, *, forget: bool = True
+        self,
+        now_ns: int,
+        warnings: tuple[str, ...] = (),
+        waiting: str | None = None,
+        *,
+        forget: bool = True,
+        cursor: Cursor | None = None,
+        recording: RecordingState | None = None,
     ) -> View:
         """Everything as of `now_ns`; with `forget`, without runs that ended long ago."""
         timeline = self.timeline
@@ -119,6 +194,8 @@ class Watch:
             events=tuple(timeline.events),
             warnings=warnings,
             waiting=None if runs else waiting,
+            cursor=cursor,
+            recording=recording,
         )
 
     def idle(self, now_ns: int) -> Verdict:
@@ -129,7 +206,7 @@ class Watch:
     def _run_view(self, track: RunTrack, axis: tuple[int, int]) -> RunView:
         run_id = track.run.run_id
         window = self.windows[run_id]
-        return run_view(
+        view = run_view(
             track,
             window,
             self.verdicts[run_id],
@@ -139,3 +216,12 @@ class Watch:
             axis=axis,
             column_ns=self.timeline.column_ns,
         )
+        if run_id in self.told:
+            return columns_view(view, track, window.to_ns // self.timeline.column_ns - 1, self.timeline.column_ns)
+        return view
+
+
+def segments_of(changes: tuple[tuple[int, str], ...], end_ns: int) -> tuple[Segment, ...]:
+    """The stretches under one cause each, from when each began to hold, the last one up to `end_ns`."""
+    ends = [t for t, _ in changes[1:]] + [end_ns]
+    return tuple(Segment(t, max(t, end), cause) for (t, cause), end in zip(changes, ends, strict=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.records import Alive, Burst, Event, Gpu, Host, Loader, Model, Process, Run, Sampler, Site, Step
+from gputop.records import Alive, Burst, Event, Fold, Gpu, Host, Loader, Model, Process, Run, Sampler, Site, Step
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,8 +18,9 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """One run's records between `from_ns` and `to_ns` (epoch ns), each series in time order.
 
     `steps` holds finished steps of every loop (training, evaluation) except `partial` ones; `kind` is as decided by the
-    timeline. `gpu` and `bursts` are those of the run's own device, matched as `gpu_match` says ("uuid", "pci", "pid",
-    "only": the machine has one GPU; None: no device could be matched). `gpus_present` counts the machine's GPUs (None:
+    timeline. Where only some steps of a stretch are held, `steps` is an even sample and `folds` sums the others. `gpu`
+    and `bursts` are those of the run's own device, matched as `gpu_match` says ("uuid", "pci", "pid", "only": the
+    machine has one GPU; None: no device could be matched). `gpus_present` counts the machine's GPUs (None:
     no sampler has said). `all_gpus` is the latest sample of every device.
     """
 
@@ -27,6 +28,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     from_ns: int
     to_ns: int
     steps: tuple[Step, ...] = ()
+    folds: tuple[Fold, ...] = ()
     first_t: int | None = None
     total_steps: int = 0
     last_step_end_ns: int | None = None

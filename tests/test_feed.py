@@ -6,7 +6,9 @@ import threading
 import time
 
 from gputop.feed import Feed
+from gputop.recording.past import Past
 from gputop.records import AnyRecord, Run, Step
+from gputop.sources import Transport
 from gputop.tracks import S
 
 
@@ -22,6 +24,7 @@ class Fake:
         self.endless = endless
         self.closed = threading.Event()
         self.now = 30 * S
+        self.woken = 0
 
     def clock(self) -> int:
         return self.now
@@ -34,6 +37,15 @@ class Fake:
         self.closed.wait(min(timeout_s, 0.02))
         self.now += S // 10
         return []
+
+    def jumped(self, column_ns: int) -> Past | None:
+        return None
+
+    def transport(self) -> Transport | None:
+        return None
+
+    def wake(self) -> None:
+        self.woken += 1
 
     def warnings(self) -> list[str]:
         return ["a warning"]

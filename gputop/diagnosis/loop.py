@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +17,10 @@ from gputop.window import Window
 
 MS = 1e-6
 """Milliseconds in a nanosecond."""
+
+
+ORDER = ("data", "h2d", "forward", "backward", "sync", "optimizer", "comm", "eval", "checkpoint")
+"""The usual phases as they come in a step."""
 
 
 class Bucket(NamedTuple):
@@ -136,15 +140,18 @@ def train_and_eval(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
 def ledger(loop: Loop) -> tuple[Bucket, ...]:
     """The buckets of wall time: every phase seen and `other`, in the order of a step; shares sum to 100."""
     whole = sum(loop.dur)
-    order = ("data", "h2d", "forward", "backward", "sync", "optimizer", "comm", "eval", "checkpoint")
-    names = [name for name in order if name in loop.phases]
-    names += sorted(name for name in loop.phases if name not in (*order, "self", "other"))
-    names += [name for name in ("self", "other") if name in loop.phases]
     return tuple(
         Bucket(name, 100 * sum(loop.phases[name]) / whole, sum(loop.phases[name]) / loop.n)
-        for name in names
+        for name in in_order(loop.phases)
         if any(loop.phases[name]) or name == "other"
     )
+
+
+def in_order(names: Collection[str]) -> list[str]:
+    """Phases in the order of a step: the user's own ones after the usual, then `self` and `other`."""
+    found = [name for name in ORDER if name in names]
+    found += sorted(name for name in names if name not in (*ORDER, "self", "other"))
+    return found + [name for name in ("self", "other") if name in names]
 
 
 def read_loop(window: Window) -> Loop | None:
@@ -179,7 +186,7 @@ def read_loop(window: Window) -> Loop | None:
         firsts=tuple((lengths[index] * MS, sum(columns[name][index] for name in data) * MS) for index in firsts),
         lone=None if lone is None else (train[lone].n, lengths[lone] * MS),
         contradictory=contradictory,
-        missing=_missing(train),
+        missing=0 if window.folds else _missing(train),
         eval_steps=len(evaluated),
         opaque=not any(role(name) in COMPUTE for name in columns),
         samples_s=_samples([train[index] for index in keep], dur),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from gputop.diagnosis.candidate import Candidate
@@ -63,6 +65,18 @@ class Judge:
     def segments(self) -> tuple[Segment, ...]:
         """The stretches under one verdict so far, the last one still open."""
         return tuple(self._segments)
+
+    def resume(self, segments: Sequence[Segment], verdict: Verdict | None = None) -> None:
+        """Go on from what was concluded before: the stretches so far, and the verdict in force where it is to be
+        overtaken like any other. Call it before the first `update`."""
+        self._segments = list(segments)
+        if verdict is not None:
+            self._held, self._last = verdict.cause, verdict
+            self._since_ns = verdict.since_ns if verdict.since_ns is not None else verdict.t
+
+    def backdate(self, since_ns: int) -> None:
+        """The cause in force is known to have held since an earlier moment."""
+        self._since_ns = min(self._since_ns, since_ns)
 
     def _early(self, window: Window, judgement: Judgement) -> bool:
         first = window.first_t

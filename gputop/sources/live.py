@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 
 import zmq
 
+from gputop.recording.past import Past
 from gputop.records import AnyRecord, Event, Loader, Run
 from gputop.samplers.supervisor import Supervisor
+from gputop.sources import Transport
 from gputop.sources.clock import TraceClock
 from gputop.sources.subscriber import S, Subscriber
 
@@ -52,6 +56,9 @@ class LiveSource:
         self._run_pids: dict[str, int] = {}
         self._silent: dict[str, int] = {}
         self._closed = False
+        self._waking = threading.Lock()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
 
     def poll(self, timeout_s: float) -> list[AnyRecord]:
         """What publishers and samplers have said, waiting up to `timeout_s` for the first word."""
@@ -59,13 +66,16 @@ class LiveSource:
             return []
         poller = zmq.Poller()
         poller.register(self._subscriber.socket, zmq.POLLIN)
+        poller.register(self._wake_read, zmq.POLLIN)
         for supervisor in self._supervisors:
             if (descriptor := supervisor.fileno()) >= 0:
                 poller.register(descriptor, zmq.POLLIN)
         try:
-            poller.poll(round(timeout_s * 1000))
+            ready = dict(poller.poll(round(timeout_s * 1000)))
         except (zmq.ZMQError, OSError):
             return []
+        if self._wake_read in ready:
+            os.read(self._wake_read, 4096)
         records: list[AnyRecord] = list(self._subscriber.receive())
         records += self._subscriber.tick()
         now = self.clock()
@@ -99,6 +109,20 @@ class LiveSource:
         silent = {found.card.id for found in self._subscriber.silent()}
         self._silent = {run_id: self._silent.get(run_id, now) for run_id in silent}
 
+    def jumped(self, column_ns: int) -> Past | None:
+        """Never: what happens now follows what happened."""
+        return None
+
+    def transport(self) -> Transport | None:
+        """There is only now."""
+        return None
+
+    def wake(self) -> None:
+        """Make a poll that waits return. Any thread may call this."""
+        with self._waking, suppress(OSError):  # a full pipe wakes just as well
+            if self._wake_write >= 0:
+                os.write(self._wake_write, b"\0")
+
     def warnings(self) -> list[str]:
         """What went wrong so far."""
         said = [text if count == 1 else f"{text} ({count} times)" for text, count in self._subscriber.warnings.items()]
@@ -129,3 +153,8 @@ class LiveSource:
         for supervisor in self._supervisors:
             supervisor.close()
         self._subscriber.close()
+        with self._waking:
+            for descriptor in (self._wake_read, self._wake_write):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._wake_read = self._wake_write = -1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gputop.recording.past import Past
 from gputop.records import AnyRecord
 from gputop.simulation.demo import DemoProcess, start
+from gputop.sources import Transport
 from gputop.sources.live import LiveSource
 
 
@@ -37,6 +39,18 @@ class SimulatedSource:
         records = self._live.poll(timeout_s)
         self._over = ended and not records
         return records
+
+    def jumped(self, column_ns: int) -> Past | None:
+        """Never: what happens now follows what happened."""
+        return None
+
+    def transport(self) -> Transport | None:
+        """There is only now."""
+        return None
+
+    def wake(self) -> None:
+        """Make a poll that waits return. Any thread may call this."""
+        self._live.wake()
 
     def warnings(self) -> list[str]:
         """What went wrong so far."""

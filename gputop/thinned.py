@@ -1,0 +1,71 @@
+"""Stretches of which only some steps are held and the others summed: how many there were, and an even sample of them.
+
+A recording of a very fast loop keeps every 2^j-th step, and all that are slow or special; those left out are summed by
+the second in `fold` records. Judged as they lie, the slow ones would count too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gputop.records import Fold, Step
+
+S = 1_000_000_000
+
+KEPT_RATE = 100
+"""Steps a second that an even sample has at most: as many as recordings keep evenly."""
+
+FEWEST = 20
+"""Steps that an even sample must have; with fewer, all that are held stand for the stretch."""
+
+
+class Rates(NamedTuple):
+    """Steps and samples a second; samples None where no step says how many it had."""
+
+    steps: float
+    samples: float | None
+
+
+def within_seconds(folds: Iterable[Fold], steps: Sequence[Step]) -> tuple[Fold, ...]:
+    """The sums of steps left out among these (in time order): those of the seconds that the steps span."""
+    if not steps:
+        return ()
+    first, last = steps[0].t // S, (steps[-1].t + steps[-1].dur_ns) // S
+    return tuple(fold for fold in folds if first <= fold.t // S <= last)
+
+
+def rates(steps: Sequence[Step], folds: Sequence[Fold]) -> Rates | None:
+    """How fast the train steps came, those left out with them; None where nothing tells.
+
+    Counted over whole seconds: a second's steps are either held or in its folds. The last one may still lack some.
+    """
+    if not steps or not folds:
+        return None
+    first, last = -(-steps[0].t // S), max(fold.t for fold in folds) // S
+    if last > first:
+        held: Sequence[Step] = [step for step in steps if first <= step.t // S < last]
+        summed: Sequence[Fold] = [fold for fold in folds if first <= fold.t // S < last]
+        span_ns = (last - first) * S
+    else:
+        held, summed = steps, folds
+        span_ns = sum(step.dur_ns for step in held) + sum(fold.dur_ns for fold in summed)
+    count = len(held) + sum(fold.steps for fold in summed)
+    if span_ns <= 0 or not count:
+        return None
+    known = [one.samples for one in held if one.samples is not None]
+    known += [one.samples for one in summed if one.samples is not None]
+    return Rates(count * S / span_ns, sum(known) * S / span_ns if known else None)
+
+
+def evenly(steps: tuple[Step, ...], folds: Sequence[Fold]) -> tuple[Step, ...]:
+    """Every 2^j-th of the train steps by number, and all others: as if the stretch were a slower one."""
+    train = [step for step in steps if step.kind != "eval"]
+    rate = rates(train, folds)
+    if rate is None:
+        return steps
+    every = 1
+    while rate.steps / every > KEPT_RATE:
+        every *= 2
+    sample = tuple(step for step in steps if step.kind == "eval" or step.n % every == 0)
+    return sample if sum(step.kind != "eval" for step in sample) >= FEWEST else steps
