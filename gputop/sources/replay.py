@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -127,7 +127,7 @@ class ReplaySource:
         upto = min(goal, self._at + max(INCREMENT_NS, (goal - self._at) // 2))
         records = self._reel.upto(upto)
         self._at = upto
-        self._last_step = max([self._last_step, *(end_of(one) for one in records if isinstance(one, Step))])
+        self._follow(records)
         return records
 
     def _idle_until(self) -> int | None:
@@ -179,9 +179,17 @@ class ReplaySource:
         self._tempo.set(t_ns)
         self._at, self._next = t_ns, None
         self._backward = {run_id: set(run.backward_loaders) for run_id, run in past.runs.items()}
-        ends = [end_of(one) for one in past.records if isinstance(one, Step)]
-        self._last_step = max([self._from, *ends, *(run.last_ns or 0 for run in past.runs.values())])
+        self._last_step = max([self._from, *(run.last_ns or 0 for run in past.runs.values())])
+        self._follow(past.records)
         return past
+
+    def _follow(self, records: Iterable[AnyRecord]) -> None:
+        """Remember when the last step was over, and which loaders train."""
+        for record in records:
+            if isinstance(record, Step):
+                self._last_step = max(self._last_step, end_of(record))
+                if record.had_backward:
+                    self._backward.setdefault(record.run_id, set()).add(record.loader_id)
 
     def _events_before(self, past: Past) -> list[Event]:
         """The marks on the histories' axis that the past does not hold one by one."""
