@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
@@ -68,15 +69,19 @@ def token(pid: int | None = None) -> str:
 
 
 def _become(line: list[str], env: dict[str, str], keep: tuple[int, ...]) -> None:
-    """In the fork: fork again, so that the recorder is nobody's child, and run it. Never returns."""
+    """In the fork: fork again, so that the recorder is nobody's child, and run it. Never returns.
+
+    What the shell handed down (a lock's descriptor, a pipe that someone reads to its end) is not held open by it.
+    """
     try:
         os.setsid()
         if os.fork() == 0:
             null = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(null, descriptor)
-            for descriptor in keep:
-                os.set_inheritable(descriptor, True)
+            for descriptor in map(int, os.listdir("/proc/self/fd")):
+                with contextlib.suppress(OSError):
+                    os.set_inheritable(descriptor, descriptor <= 2 or descriptor in keep)
             os.execve(line[0], line, env)
     finally:
         os._exit(0)

@@ -306,6 +306,26 @@ def test_the_command_is_the_same_process_and_has_no_child(short_dir: Path, file:
     closed(file).close()
 
 
+def test_the_recorder_has_a_session_of_its_own_and_holds_nothing_of_the_command(short_dir: Path, file: Path) -> None:
+    reading, writing = os.pipe()
+    line = [sys.executable, "-m", "gputop", "run", "--record", str(file), "--", "cat"]
+    with subprocess.Popen(
+        line, env=environment(short_dir), stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(writing,)
+    ) as child:
+        until(lambda: list(short_dir.glob("view-*.json")))
+        (card,) = short_dir.glob("view-*.json")
+        pid = int(re.findall(r'"pid":(\d+)', card.read_text())[0])
+        assert os.getsid(pid) != os.getsid(0)
+        held = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+        assert os.readlink(f"/proc/self/fd/{writing}") not in held
+        assert {os.readlink(f"/proc/{pid}/fd/{k}") for k in range(3)} == {os.devnull}
+        assert os.readlink(f"/proc/{child.pid}/fd/{writing}") == os.readlink(f"/proc/self/fd/{writing}")
+        child.communicate()
+    os.close(reading)
+    os.close(writing)
+    closed(file).close()
+
+
 def test_a_recorder_that_cannot_start_is_one_line_and_the_training_goes_on(short_dir: Path, tmp_path: Path) -> None:
     words = ["run", "--record", str(tmp_path / "no" / "run.gputop"), "--", sys.executable, str(LOOP), "0.2", "5"]
     done = gputop(*words, directory=short_dir)
