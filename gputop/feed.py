@@ -56,6 +56,7 @@ class Feed:
         self._transport: Transport = source.transport() or self._look
         self._axis = Axis(self._transport)
         self._taping = Taping()
+        self._next_judge = self._next_view = 0
         self._selected: str | None = None
         self._shown: tuple[Watch, int] | None = None
         self._view = self.watch.view(source.clock(), waiting="starting")
@@ -202,34 +203,43 @@ class Feed:
                 self._fresh.notify_all()
 
     def _loop(self) -> None:
-        next_judge = next_view = faults = 0
+        faults = 0
         while not self._stop.is_set():
             done = self.source.done()
-            moved = self._obey()
-            now = self._clock()
             try:
-                jumped = self._take(0.0 if moved else min(POLL_S, self._refresh_ns / S / 2))
-                now, moved = self._clock(), moved or jumped
-                next_judge = now + JUDGE_NS if jumped else next_judge
-                if now >= next_judge or done or next_judge - now > 2 * JUDGE_NS or self._unjudged():
-                    next_judge = now + JUDGE_NS
-                    self.watch.tick(now)
-                    self._taping.add(self.watch.news)
+                moved = self._turn(done)
                 faults = 0
             except Exception as error:
-                faults += 1
+                faults, moved = faults + 1, False
                 self._trouble(error)
                 if faults >= MAX_FAULTS:
                     raise
                 self._stop.wait(POLL_S)
-            began = self._monotonic()
-            if began >= next_view or moved or done:
-                next_view = began + self._refresh_ns
-                self._publish()
-            if self._axis.work(began):
-                self._axis.rest(began, self._monotonic())
+            self._show(done or moved)
             if done:
                 return
+
+    def _turn(self, done: bool) -> bool:
+        """Do what was asked for, take in what has come and judge when it is time; whether it moved in time."""
+        asked = self._obey()
+        jumped = self._take(0.0 if asked else min(POLL_S, self._refresh_ns / S / 2))
+        now = self._clock()
+        if jumped:
+            self._next_judge = now + JUDGE_NS
+        if now >= self._next_judge or done or self._next_judge - now > 2 * JUDGE_NS or self._unjudged():
+            self._next_judge = now + JUDGE_NS
+            self.watch.tick(now)
+            self._taping.add(self.watch.news)
+        return asked or jumped
+
+    def _show(self, at_once: bool) -> None:
+        """Put out a view when it is time, and use the time that is left."""
+        began = self._monotonic()
+        if began >= self._next_view or at_once:
+            self._next_view = began + self._refresh_ns
+            self._publish()
+        if self._axis.work(began):
+            self._axis.rest(began, self._monotonic())
 
     def _obey(self) -> bool:
         """Do what was asked for since the last time; whether that was anything."""

@@ -44,14 +44,14 @@ def training(seconds: float, dur_ms: float = 200, *, run_id: str = "a", rank: in
         t = T0 + second * S
         records.append(Alive(t=t, run_id=run_id, steps=int(second * 1000 / dur_ms)))
         if rank == 0:
-            records.append(Host(t=t, host="h", cpu_pct=float(second % 100), iowait_pct=1.0, cores=8))
+            records.append(Host(t=t, host="h", cpu_pct=30.0, iowait_pct=second % 8 / 8, cores=8))
         records.append(
             Gpu(
                 t=t,
                 host="h",
                 gpu_uuid=f"GPU-{rank}",
                 gpu_index=rank,
-                util_pct=float(second % 90),
+                util_pct=38.0 + second // 2 % 3 * 2,
                 mem_used_bytes=40,
                 mem_total_bytes=80,
             )
