@@ -229,15 +229,24 @@ REQUIRED = {
 """Phases of the Trace Event Format that are used, and what it requires of each."""
 
 
+def ns(us: float) -> int:
+    """Nanoseconds as Perfetto reads them: what is left of one is cut off."""
+    return int(us * 1000.0)
+
+
 def nests(slices: list[dict[str, Any]]) -> bool:
-    """Whether slices of one track are disjoint or within each other, as the format requires."""
-    open_: list[float] = []
-    for event in sorted(slices, key=lambda one: (one["ts"], -one["dur"])):
-        while open_ and event["ts"] >= open_[-1] - 1e-6:
+    """Whether slices of one track are disjoint or within each other to the nanosecond, as the format requires.
+
+    Of those that begin together the outer one must come first in the file.
+    """
+    open_: list[int] = []
+    for event in sorted(slices, key=lambda one: ns(one["ts"])):
+        start, end = ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])
+        while open_ and start >= open_[-1]:
             open_.pop()
-        if open_ and event["ts"] + event["dur"] > open_[-1] + 1e-6:
+        if open_ and end > open_[-1]:
             return False
-        open_.append(event["ts"] + event["dur"])
+        open_.append(end)
     return True
 
 
@@ -258,9 +267,11 @@ def test_trace_events_are_as_the_format_demands(trace: list[AnyRecord]) -> None:
     assert len(tracks) == 4
     for track, slices in tracks.items():
         assert nests(slices), track
-    owner = {}
-    for pid, tid in tracks:
-        assert owner.setdefault(tid, pid) == pid, "a thread id belongs to one process"
+    owner: dict[int, int] = {}
+    for event in events:
+        assert owner.setdefault(event.get("tid", event["pid"]), event["pid"]) == event["pid"], (
+            "a thread is of one process"
+        )
 
 
 def test_steps_gauges_events_and_verdicts_are_where_one_looks_for_them(trace: list[AnyRecord]) -> None:
@@ -268,14 +279,12 @@ def test_steps_gauges_events_and_verdicts_are_where_one_looks_for_them(trace: li
     steps = [one for one in trace if isinstance(one, rec.Step)]
     drawn = [event for event in on(events, ph="X") if event["name"].startswith("step ")]
     assert len(drawn) == len(steps)
-    assert {(event["ts"], event["dur"]) for event in drawn} == {((s.t - T) / 1000, s.dur_ns / 1000) for s in steps}
+    assert {(ns(event["ts"]), ns(event["dur"])) for event in drawn} == {(s.t - T, s.dur_ns) for s in steps}
     names = {event["args"]["name"] for event in on(events, ph="M") if event["name"].endswith("_name")}
     assert any("fixed order" in name for name in names), "phases have no positions, and it says so"
     assert any("simulated" in name for name in names)
     util = [one.util_pct for one in trace if isinstance(one, rec.Gpu)]
-    assert [event["args"]["value"] for event in on(events, name="utilization %")] == [
-        round(one or 0, 4) for one in util
-    ]
+    assert [event["args"]["%"] for event in on(events, name="utilization")] == [round(one or 0, 4) for one in util]
     assert on(events, ph="i", name="marker lr dropped", s="p")
     assert on(events, ph="i", name="clock", s="g")
     held = [
@@ -300,6 +309,26 @@ def test_device_work_runs_behind_but_never_over_itself() -> None:
         events = json.loads(export("perfetto", order))["traceEvents"]
         assert nests(on(events, ph="X", tid=12))
         assert sum(event["args"].get("ms", 0) > 0 for event in on(events, ph="X", tid=12) if "args" in event)
+
+
+def test_no_nanosecond_is_lost_on_the_way_through_a_double() -> None:
+    """0.57 us times 1000 is 569.99... in floating point: cut off, it would be a nanosecond short."""
+    from gputop.recording.export.to_perfetto import _us
+
+    day = 86_400 * 10**9
+    for value in (*range(2000), *range(day, day + 2000), *range(7 * day, 7 * day + 2000), -570, -(10**9) - 570):
+        assert ns(_us(value)) == value
+    assert any(ns(value / 1000) != value for value in range(2000)), "else there would be nothing to guard against"
+
+
+def test_ids_of_many_ranks_never_meet() -> None:
+    some: list[AnyRecord] = [rec.Run(t=T, run_id=f"r{rank}", pid=7, host="h") for rank in range(100)]
+    some += [rec.Alive(t=T, run_id=f"r{rank}", steps=1) for rank in range(100)]
+    some += [rec.Step(t=T, run_id=f"r{rank}", n=0, dur_ns=5, phases_ns={}) for rank in range(100)]
+    owner: dict[int, int] = {}
+    for event in json.loads(export("perfetto", some))["traceEvents"]:
+        assert owner.setdefault(event.get("tid", event["pid"]), event["pid"]) == event["pid"]
+    assert len(set(owner.values())) == 100
 
 
 def test_ranks_are_processes_with_their_names() -> None:

@@ -29,7 +29,11 @@ STEP_EVENTS = 9
 GIB = 1024**3
 
 STEPS, DEVICE, OTHERS, VERDICTS = 1, 2, 3, 4
-"""Tracks of a rank. Thread ids are unique over all processes: some viewers take equal ones for one thread."""
+"""Tracks of a rank: its thread ids are its process id plus these. Ids are unique over all processes and threads, a
+process's own among them: Perfetto takes equal thread ids for one thread."""
+
+STRIDE = 10
+"""Distance of process ids."""
 
 TRACKS = {
     STEPS: "steps (phases in a fixed order, not where they were)",
@@ -37,21 +41,22 @@ TRACKS = {
     OTHERS: "steps of other loops (evaluation)",
     VERDICTS: "verdict",
 }
-GPUS_FROM, HOSTS_FROM = 100_000, 200_000
+GPUS_FROM, HOSTS_FROM = 1_000_000, 2_000_000
 """Process ids of the first GPU and machine, above those of all ranks."""
 
 GPU_GAUGES = (
-    ("util_pct", "utilization %", 1.0), ("sm_active_pct", "SM active %", 1.0),
-    ("mem_used_bytes", "memory GiB", 1.0 / GIB), ("power_w", "power W", 1.0), ("temp_c", "temperature C", 1.0),
-    ("sm_clock_mhz", "SM clock MHz", 1.0), ("pcie_rx_bytes_s", "PCIe received MB/s", 1e-6),
-    ("pcie_tx_bytes_s", "PCIe sent MB/s", 1e-6),
+    ("util_pct", "utilization", "%", 1.0), ("sm_active_pct", "SM active", "%", 1.0),
+    ("mem_used_bytes", "memory", "GiB", 1.0 / GIB), ("power_w", "power", "W", 1.0), ("temp_c", "temperature", "C", 1.0),
+    ("sm_clock_mhz", "SM clock", "MHz", 1.0), ("pcie_rx_bytes_s", "PCIe received", "MB/s", 1e-6),
+    ("pcie_tx_bytes_s", "PCIe sent", "MB/s", 1e-6),
 )  # fmt: skip
 HOST_GAUGES = (
-    ("cpu_pct", "CPU %", 1.0), ("iowait_pct", "iowait %", 1.0), ("steal_pct", "steal %", 1.0),
-    ("mem_used_bytes", "memory GiB", 1.0 / GIB), ("disk_read_bytes_s", "disk read MB/s", 1e-6),
-    ("net_recv_bytes_s", "network received MB/s", 1e-6),
+    ("cpu_pct", "CPU", "%", 1.0), ("iowait_pct", "iowait", "%", 1.0), ("steal_pct", "steal", "%", 1.0),
+    ("mem_used_bytes", "memory", "GiB", 1.0 / GIB), ("disk_read_bytes_s", "disk read", "MB/s", 1e-6),
+    ("net_recv_bytes_s", "network received", "MB/s", 1e-6),
 )  # fmt: skip
-"""Gauges that become counters: the field, the counter's name with its unit, and what the field is multiplied by."""
+"""Gauges that become counters: the field, the counter's name and unit (viewers show the two together), and what the
+field is multiplied by."""
 
 _ORDER = {name: index for index, name in enumerate(CANONICAL)} | {"other": len(CANONICAL) + 1}
 _json = msgspec.json.Encoder()
@@ -64,7 +69,7 @@ def write(material: Material, types: tuple[type[Record], ...], out: BinaryIO) ->
     wanted = tuple(cls for cls in types if cls in TYPES)
     drawing = Drawing(material)
     head = {"epoch_ns_of_ts_0": str(material.from_ns), "made_by": "gputop export"}
-    out.write(b'{"displayTimeUnit":"ms","otherData":' + _json.encode(head) + b',"traceEvents":[\n')
+    out.write(b'{"otherData":' + _json.encode(head) + b',"traceEvents":[\n')
     count, lead = 0, b""
     for record in material.read(tuple(dict.fromkeys((Run, *wanted)))):
         count += isinstance(record, wanted)
@@ -106,7 +111,7 @@ class Drawing:
         elif isinstance(record, Alive):
             pid, named = self._rank(record.run_id)
             yield from named
-            yield self._counter(pid, record.t, "steps done", record.steps)
+            yield self._counter(pid, record.t, "done", "steps", record.steps)
         elif isinstance(record, Gpu):
             yield from self._gauges(record, "gpu", f"{record.host} {record.gpu_uuid}", _gpu_name(record), GPU_GAUGES)
         elif isinstance(record, Burst):
@@ -172,18 +177,18 @@ class Drawing:
         pid, named = self._rank(fold.run_id)
         yield from named
         if fold.steps > 0:
-            yield self._counter(pid, fold.t, "steps summed", fold.steps)
-            yield self._counter(pid, fold.t, "mean of steps summed ms", fold.dur_ns / fold.steps / 1e6)
+            yield self._counter(pid, fold.t, "summed", "steps", fold.steps)
+            yield self._counter(pid, fold.t, "mean of the steps summed", "ms", fold.dur_ns / fold.steps / 1e6)
 
     def _gauges(
-        self, record: Gpu | Host, kind: str, key: str, name: str, gauges: Iterable[tuple[str, str, float]]
+        self, record: Gpu | Host, kind: str, key: str, name: str, gauges: Iterable[tuple[str, str, str, float]]
     ) -> Iterator[Json]:
         pid, named = self._process(kind, key, name)
         yield from named
-        for field, title, factor in gauges:
+        for field, title, unit, factor in gauges:
             value = getattr(record, field)
             if value is not None and math.isfinite(value):
-                yield self._counter(pid, record.t, title, value * factor)
+                yield self._counter(pid, record.t, title, unit, value * factor)
 
     def _burst(self, burst: Burst) -> Iterator[Json]:
         key = ("gpu", f"{burst.host} {burst.gpu_uuid}")
@@ -191,7 +196,7 @@ class Drawing:
             return
         for dt, value in zip(burst.dt_ns, burst.util_pct, strict=False):
             if math.isfinite(value):
-                yield self._counter(self._pids[key], burst.t + dt, "utilization, the driver's own samples %", value)
+                yield self._counter(self._pids[key], burst.t + dt, "utilization, the driver's own samples", "%", value)
 
     def _event(self, event: Event) -> Iterator[Json]:
         name = clean(f"{event.kind} {event.label}" if event.label else event.kind, 120)
@@ -233,13 +238,13 @@ class Drawing:
         """A process's id, and the events that name it where it is new or its name has changed."""
         pid = self._pids.get((kind, key))
         if pid is None:
-            base = {"run": 1, "gpu": GPUS_FROM, "host": HOSTS_FROM}[kind]
-            pid = self._pids[kind, key] = base + sum(1 for one, _ in self._pids if one == kind)
+            base = {"run": STRIDE, "gpu": GPUS_FROM, "host": HOSTS_FROM}[kind]
+            pid = self._pids[kind, key] = base + STRIDE * sum(1 for one, _ in self._pids if one == kind)
         if self._named.get(pid) == name:
             return pid, []
         self._named[pid] = name
-        order = {"name": "process_sort_index", "ph": "M", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
-        return pid, [{"name": "process_name", "ph": "M", "pid": pid, "tid": 0, "args": {"name": name}}, order]
+        order = {"name": "process_sort_index", "ph": "M", "pid": pid, "tid": pid, "args": {"sort_index": pid}}
+        return pid, [{"name": "process_name", "ph": "M", "pid": pid, "tid": pid, "args": {"name": name}}, order]
 
     def _track(self, pid: int, track: int) -> Iterator[Json]:
         tid = _tid(pid, track)
@@ -251,19 +256,28 @@ class Drawing:
 
     def _slice(self, pid: int, track: int, t_ns: int, dur_ns: int, name: str, facts: Json) -> Json:
         event: Json = {
-            "name": name, "cat": "gputop", "ph": "X", "ts": self._ts(t_ns), "dur": dur_ns / 1000, "pid": pid,
+            "name": name, "cat": "gputop", "ph": "X", "ts": self._ts(t_ns), "dur": _us(dur_ns), "pid": pid,
             "tid": _tid(pid, track),
         }  # fmt: skip
         if facts:
             event["args"] = facts
         return event
 
-    def _counter(self, pid: int, t_ns: int, name: str, value: float) -> Json:
-        return {"name": name, "ph": "C", "ts": self._ts(t_ns), "pid": pid, "args": {"value": round(value, 4)}}
+    def _counter(self, pid: int, t_ns: int, name: str, unit: str, value: float) -> Json:
+        return {"name": name, "ph": "C", "ts": self._ts(t_ns), "pid": pid, "tid": pid, "args": {unit: round(value, 4)}}
 
     def _ts(self, t_ns: int) -> float:
         """Microseconds since the recording's first moment: epoch times would lose their nanoseconds in a double."""
-        return (t_ns - self._from_ns) / 1000
+        return _us(t_ns - self._from_ns)
+
+
+def _us(ns: int) -> float:
+    """Microseconds such that whoever multiplies them by 1000 and cuts off the rest, as Perfetto does, has these ns.
+
+    A nanosecond lost would let neighbouring slices overlap, and overlapping slices are dropped.
+    """
+    us = ns / 1000
+    return us if int(us * 1000.0) == ns else math.nextafter(us, math.copysign(math.inf, ns))
 
 
 def _place(phase: str) -> tuple[int, str]:
@@ -276,7 +290,7 @@ def _trains(step: Step) -> bool:
 
 
 def _tid(pid: int, track: int) -> int:
-    return pid * 10 + track
+    return pid + track
 
 
 def _run_name(run: Run | None, run_id: str) -> str:
