@@ -38,7 +38,8 @@ def command(
     """
     from gputop.report.diff import diff
     from gputop.report.diff_json import of_comparison as as_data
-    from gputop.report.diff_side import Choice, load
+    from gputop.report.diff_pick import Choice
+    from gputop.report.diff_side import load
     from gputop.report.diff_words import of_comparison as as_words
     from gputop.report.paper import paper_for
 

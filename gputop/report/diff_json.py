@@ -6,8 +6,8 @@ from typing import Any
 
 from gputop.report.diff import Comparison
 from gputop.report.diff_noise import Ratio
+from gputop.report.diff_sentence import sentence
 from gputop.report.diff_side import Side
-from gputop.report.diff_words import sentence
 from gputop.report.summary import full
 
 SCHEMA = 1

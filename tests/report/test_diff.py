@@ -14,12 +14,13 @@ from gputop import records as rec
 from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
 from gputop.records import AnyRecord
-from gputop.report import diff_side
+from gputop.report import diff_figures, diff_side
 from gputop.report.diff import Comparison, diff
 from gputop.report.diff_json import of_comparison as as_data
-from gputop.report.diff_side import Choice, Side, choose, load
+from gputop.report.diff_pick import Choice, choose
+from gputop.report.diff_sentence import sentence
+from gputop.report.diff_side import Side, load
 from gputop.report.diff_words import of_comparison as as_words
-from gputop.report.diff_words import sentence
 from gputop.report.judged import judge_trace
 from gputop.simulation.trace import records as simulated
 
@@ -244,7 +245,7 @@ def test_evaluation_steps_are_not_compared(tmp_path: Path) -> None:
     assert both(tmp_path, steps(300), mixed()).b.figures.mean_ms == pytest.approx(100, rel=0.01)
 
 
-@pytest.mark.parametrize("seconds_ns", [diff_side.SECONDS_NS, 0], ids=["by the second", "by the minute"])
+@pytest.mark.parametrize("seconds_ns", [diff_figures.SECONDS_NS, 0], ids=["by the second", "by the minute"])
 def test_long_recordings_are_compared_by_their_sums(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds_ns: int
 ) -> None:
@@ -253,7 +254,7 @@ def test_long_recordings_are_compared_by_their_sums(
     monkeypatch.setattr(diff_side, "judge_trace", lambda records, source, progress: nothing)
     exact = diff(side(a), side(b))
     monkeypatch.setattr(diff_side, "EXACT_STEPS", 10)
-    monkeypatch.setattr(diff_side, "SECONDS_NS", seconds_ns)
+    monkeypatch.setattr(diff_figures, "SECONDS_NS", seconds_ns)
     summed = diff(side(a), side(b))
     assert not summed.a.figures.exact
     assert summed.typical is None
