@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from gputop.diagnosis.phases import STANDARD
 from gputop.report.diff_noise import FEWEST, MIN_STEPS, Ratio, compare, pace, typical
+from gputop.report.diff_settings import Change, changes
 from gputop.report.diff_side import Side
 
 SAME_BATCH = 0.005
@@ -28,14 +29,6 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     b_ms: float | None
     a_pct: float | None
     b_pct: float | None
-
-
-class Change(msgspec.Struct, frozen=True):
-    """A setting that is not the same on both sides; None is not known."""
-
-    what: str
-    a: Any
-    b: Any
 
 
 class RankPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +88,7 @@ def diff(a: Side, b: Side) -> Comparison:
         typical=middle if mean is not None else None,
         why_not=None if mean is not None else _why_not(a, b),
         ledger=tuple(_ledger(a, b)),
-        changes=tuple(_changes(a, b)),
+        changes=tuple(changes(a, b)),
         ranks=tuple(_ranks(a, b)),
         warnings=tuple(_warnings(a, b)),
     )
@@ -148,48 +141,6 @@ ORDER = ("data", "h2d", "forward", "backward", "optimizer", "sync", "comm", "eva
 def _phase_order(names: set[str]) -> list[str]:
     place = {name: index for index, name in enumerate(ORDER)}
     return sorted(names, key=lambda name: (place.get(name, place["self"] - 0.5 if name not in STANDARD else 99), name))
-
-
-def _changes(a: Side, b: Side) -> Iterator[Change]:
-    """Settings that differ, as far as both sides have such a record at all."""
-    for what, one, other in _settings(a, b):
-        if one != other and (one is not None or other is not None):
-            yield Change(what, one, other)
-
-
-_LOADER = (
-    ("num_workers", "loader workers"), ("batch_size", "loader batch size"), ("prefetch_factor", "prefetch factor"),
-    ("pin_memory", "pin_memory"), ("persistent_workers", "persistent_workers"), ("in_order", "in_order"),
-    ("drop_last", "drop_last"), ("start_method", "worker start method"), ("dataset", "dataset"),
-    ("dataset_path_fs", "dataset's file system"),
-)  # fmt: skip
-_MODEL = (
-    ("name", "model"), ("param_count", "parameters"), ("dtypes", "parameter types"), ("autocast", "autocast"),
-    ("compiled", "compiled"), ("matmul_tf32", "matmul TF32"), ("optimizer", "optimizer"),
-    ("optimizer_fused", "fused optimizer"),
-)  # fmt: skip
-_RUN = (
-    ("script", "script"), ("device", "device"), ("world_size", "world size"), ("cores_allowed", "cores allowed"),
-    ("framework", "framework"), ("framework_version", "framework version"), ("python", "Python"),
-    ("gputop_version", "gputop"), ("hooks", "hooks"),
-)  # fmt: skip
-"""Settings that are compared: the record's field, and what it is called."""
-
-
-def _settings(a: Side, b: Side) -> Iterator[tuple[str, Any, Any]]:
-    for record, fields in (("loader", _LOADER), ("model", _MODEL), ("run", _RUN)):
-        here, there = getattr(a, record), getattr(b, record)
-        if here is None or there is None:
-            continue
-        for field, what in fields:
-            yield what, getattr(here, field), getattr(there, field)
-    if a.loader is None or b.loader is None or a.loader.batch_size == b.loader.batch_size:
-        yield "mean batch", _rounded(a.figures.batch), _rounded(b.figures.batch)
-    yield "GPU", a.gpu_name, b.gpu_name
-
-
-def _rounded(batch: float | None) -> float | None:
-    return None if batch is None else round(batch, 1)
 
 
 def _warnings(a: Side, b: Side) -> Iterator[str]:
