@@ -313,11 +313,11 @@ def test_device_work_runs_behind_but_never_over_itself() -> None:
 
 def test_no_nanosecond_is_lost_on_the_way_through_a_double() -> None:
     """0.57 us times 1000 is 569.99... in floating point: cut off, it would be a nanosecond short."""
-    from gputop.recording.export.to_perfetto import _us
+    from gputop.recording.export.sheet import us
 
     day = 86_400 * 10**9
     for value in (*range(2000), *range(day, day + 2000), *range(7 * day, 7 * day + 2000), -570, -(10**9) - 570):
-        assert ns(_us(value)) == value
+        assert ns(us(value)) == value
     assert any(ns(value / 1000) != value for value in range(2000)), "else there would be nothing to guard against"
 
 
