@@ -274,7 +274,7 @@ class Timeline:
         others = [other for other in self.runs.values() if other is not track and _same_job(run, other)]
         stride = -(-len(others) // MAX_PEERS) if others else 1
         for other in others[::stride]:
-            yield Peer(run=other.run, steps=other.recent(now_ns))
+            yield other.peer(now_ns)
 
 
 def _same_job(run: Run, other: RunTrack) -> bool:

@@ -25,6 +25,7 @@ from gputop.records import (
 )
 from gputop.thinned import evenly, within_seconds
 from gputop.tiers import Columns, Sketch
+from gputop.window import Peer
 
 S = 1_000_000_000
 
@@ -88,6 +89,7 @@ class RunTrack:
         self.forgot = False
         self.ended: str | None = None
         self._recent: tuple[int, int, tuple[Step, ...]] = (0, -1, ())
+        self._peer: Peer | None = None
         self._taken = 0
 
     def kind(self, step: Step) -> str:
@@ -182,6 +184,13 @@ class RunTrack:
         if self._recent[:2] != (now_ns, self._taken):
             self._recent = (now_ns, self._taken, self._cut(now_ns))
         return self._recent[2]
+
+    def peer(self, now_ns: int) -> Peer:
+        """This rank as the windows of others show it."""
+        steps = self.recent(now_ns)
+        if self._peer is None or self._peer.steps is not steps or self._peer.run is not self.run:
+            self._peer = Peer(run=self.run, steps=steps)
+        return self._peer
 
     def trained(self, from_ns: int, to_ns: int) -> list[Step]:
         """The train steps held exactly that began at `from_ns` or later and were over by `to_ns`, oldest first."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gputop.diagnosis.evidence import gather
 from gputop.diagnosis.verdict import Judge, judge_idle
 from gputop.recording.past import Past, RunPast
 from gputop.recording.state import RecordingState
@@ -211,7 +210,7 @@ class Watch:
             window,
             self.verdicts[run_id],
             self.judges[run_id].segments,
-            ledger=tuple(Share(bucket.phase, bucket.pct, bucket.ms) for bucket in gather(window).ledger),
+            ledger=tuple(Share(bucket.phase, bucket.pct, bucket.ms) for bucket in self.judges[run_id].ledger),
             match=self.timeline.match(track.run),
             axis=axis,
             column_ns=self.timeline.column_ns,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from gputop.records import Alive, Burst, Event, Fold, Gpu, Host, Loader, Model, Process, Run, Sampler, Site, Step
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """Another rank of the same job and its steps of the window."""
+    """Another rank of the same job and its steps of the window. `seen` keeps what was read out of them: many windows of
+    one moment show the same peer."""
 
     run: Run
     steps: tuple[Step, ...]
+    seen: dict[str, Any] = {}
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from gputop.diagnosis.loop import train_and_eval
 from gputop.diagnosis.numbers import median
 from gputop.diagnosis.phases import HOST, role
 from gputop.records import Run, Step
+from gputop.window import Peer
 
 OWN = ("data", "h2d", "forward", HOST)
 """What a rank does by itself. Backward is left out: the exchange inside it makes it equally long on every rank."""
@@ -40,8 +41,18 @@ def ranks(facts: Facts) -> list[Rank]:
         return []
     sides = [(window.run, window.steps), *((peer.run, peer.steps) for peer in window.peers)]
     parts = MARKED if all(any("comm" in step.phases_ns for step in steps[-5:]) for _, steps in sides) else OWN
-    found = [rank for run, steps in sides if (rank := _rank(run, steps[-LATEST:], parts)) is not None]
+    mine = _rank(window.run, window.steps[-LATEST:], parts)
+    found = [rank for rank in (mine, *(_peer_rank(peer, parts) for peer in window.peers)) if rank is not None]
     return sorted(found, key=lambda rank: rank.rank) if len(found) > 1 else []
+
+
+def _peer_rank(peer: Peer, parts: tuple[str, ...]) -> Rank | None:
+    """A peer's own figures, worked out once for all windows that show it."""
+    name = f"rank by {' '.join(parts)}"
+    if name not in peer.seen:
+        peer.seen[name] = _rank(peer.run, peer.steps[-LATEST:], parts)
+    found: Rank | None = peer.seen[name]
+    return found
 
 
 def _rank(run: Run, steps: tuple[Step, ...], parts: tuple[str, ...]) -> Rank | None:

@@ -10,6 +10,7 @@ from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import idle, stalled, unknown, warmup
 from gputop.diagnosis.compose import compose
 from gputop.diagnosis.evidence import gather
+from gputop.diagnosis.loop import Bucket
 from gputop.diagnosis.weigh import Judgement, weigh
 from gputop.records import Verdict
 from gputop.view import Segment
@@ -38,6 +39,8 @@ class Judge:
     """The verdict of one run as time goes on."""
 
     def __init__(self) -> None:
+        self.ledger: tuple[Bucket, ...] = ()
+        """The ledger of the latest window."""
         self._segments: list[Segment] = []
         self._held: str | None = None
         self._since_ns = 0
@@ -51,6 +54,7 @@ class Judge:
     def update(self, window: Window) -> Verdict:
         """Judge the run's latest window. Windows must come in time order."""
         facts = gather(window)
+        self.ledger = facts.ledger
         judgement = weigh(facts, self._p99_ms)
         if facts.loop is not None:
             self._p99_ms = facts.loop.p99_ms
