@@ -29,18 +29,28 @@ def items(texts: Iterable[str], css: str = "") -> str:
 
 
 def grid(
-    rows: Sequence[Sequence[str]], numbers: Iterable[int], caption: str = "", odd: Iterable[int] = (), raw: int = -1
+    rows: Sequence[Sequence[str]],
+    numbers: Iterable[int],
+    caption: str = "",
+    *,
+    odd: Iterable[int] = (),
+    raw: int = -1,
+    optional: Iterable[int] = (),
 ) -> str:
     """Rows of outside text as a table; the first is its head, the first cell of each its name.
 
-    `numbers` are the columns that hold figures, `odd` the rows that stand out, `raw` a column that is markup already.
+    `numbers` are the columns that hold figures, `odd` the rows that stand out, `raw` a column that is markup already,
+    `optional` the columns that a phone leaves out.
     """
-    figures, marked = set(numbers), set(odd)
+    classes = dict.fromkeys(numbers, "n")
+    for column in optional:
+        classes[column] = f"{classes.get(column, '')} opt".strip()
 
     def cell(kind: str, column: int, text: str, scope: str = "") -> str:
-        css = ' class="n"' if column in figures else ""
+        css = f' class="{classes[column]}"' if column in classes else ""
         return f"<{kind}{scope}{css}>{text if column == raw else esc(text)}</{kind}>"
 
+    marked = set(odd)
     head = "".join(cell("th", column, text, ' scope="col"') for column, text in enumerate(rows[0]))
     body = []
     for number, row in enumerate(rows[1:]):

@@ -133,7 +133,7 @@ def code(line: str, width: int | None, indent: str) -> Iterator[str]:
     own = len(line) - len(line.lstrip(" "))
     rest, hang = line, ""
     while cells(indent) + cells(hang) + cells(rest) > width:
-        cut = _break(rest, width - cells(indent) - cells(hang))
+        cut = _break(rest, width - cells(indent) - cells(hang), within=bool(hang))
         if cut is None:
             break
         yield indent + hang + rest[:cut].rstrip()
@@ -141,9 +141,12 @@ def code(line: str, width: int | None, indent: str) -> Iterator[str]:
     yield indent + hang + rest
 
 
-def _break(line: str, room: int) -> int | None:
-    """The last place within `room` after an opening bracket or a comma within brackets, outside of strings."""
-    places, depth, quote = [], 0, ""
+def _break(line: str, room: int, *, within: bool) -> int | None:
+    """The last place in `room` after an opening bracket or a comma in brackets, outside of strings.
+
+    `within`: the line begins within brackets.
+    """
+    places, depth, quote = [], int(within), ""
     for index, char in enumerate(line):
         if quote:
             quote = "" if char == quote else quote

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from gputop.diagnosis.phases import EPISODIC, role
-from gputop.diagnosis.verdict import judge
+from gputop.diagnosis.steady import WINS
+from gputop.diagnosis.verdict import Judge, judge
 from gputop.recording.past import Info, RunSpan
 from gputop.recording.reader import Recording
 from gputop.records import Verdict
@@ -20,7 +21,7 @@ from gputop.report.judged import Judged, RunReport, keep_surest, report_on, stan
 from gputop.report.minutes import figures, first_steps
 from gputop.report.series import RunSeries, Series, axis, marks
 from gputop.timeline import Timeline
-from gputop.tracks import S
+from gputop.tracks import WINDOW_NS, S
 from gputop.view import Segment
 from gputop.watching import Watch
 
@@ -39,10 +40,9 @@ LONG_LOOK_STEPS = 20_000
 EPISODIC_PCT = 10.0
 """Share of the run's time in such episodes from which that stretch is read: less is never what holds a run back."""
 
-EXACT_NS = 12 * S
-"""What is read before each moment: the window of a verdict and what is left of the second it began in."""
-
-KEEP_NS = 120 * S
+GAP_STEPS = 3
+MAX_GAP_NS = 20 * S
+"""Steps between the judgements by which a new cause must win, and how long they may take."""
 
 MINUTE = 60 * S
 
@@ -71,10 +71,10 @@ def judge_recording(recording: Recording, info: Info, source: str, progress: Pro
     reports: dict[str, RunReport] = {}
     for span in info.runs:
         run_id = span.run.run_id
+        said = changes.get(run_id, [])
         mine = found.get(run_id, [])
         whole = _long_look(recording, span, accounts[run_id]) or (mine[-1][1] if mine else watch.verdicts.get(run_id))
         if whole is not None and run_id in watch.verdicts:
-            said = changes.get(run_id, [])
             segments = _segments(mine, span, said)
             stands = standing(segments, whole, best.get(run_id, {}))
             reports[run_id] = report_on(run_id, stands, segments, also=(whole,), told=said, end_ns=span.last_ns)
@@ -93,7 +93,8 @@ def judge_recording(recording: Recording, info: Info, source: str, progress: Pro
     )
 
 
-Found = dict[str, list[tuple[int, Verdict]]]
+Look = tuple[int, Verdict]
+Found = dict[str, list[Look]]
 Best = dict[str, dict[str, Verdict]]
 
 
@@ -101,26 +102,46 @@ def _looks(recording: Recording, info: Info, tell: Progress) -> tuple[Found, Bes
     """Verdicts at evenly spaced moments, by run, and the surest of each cause."""
     found: Found = {}
     best: Best = {}
+    held: dict[str, Verdict] = {}
+    gap_ns = _gap_ns(info.runs)
     count = max(LEAST_MOMENTS, min(MOMENTS, RUN_MOMENTS // max(1, len(info.runs))))
     for number in range(count):
         t_ns = info.from_ns + (2 * number + 1) * (info.to_ns - info.from_ns) // (2 * count)
         going = [span.run.run_id for span in info.runs if span.first_ns <= t_ns <= span.last_ns]
         if going:
-            verdicts = _look(recording, t_ns, going)
-            keep_surest(best, verdicts)
-            for run_id, verdict in verdicts.items():
-                found.setdefault(run_id, []).append((t_ns, verdict))
+            past = recording.at(t_ns, columns=1, exact_ns=WINDOW_NS + (WINS - 1) * gap_ns)
+            timeline = Timeline(past.column_ns)
+            timeline.restore(past)
+            for run_id in [one for one in going if one in timeline.runs]:
+                said = past.runs[run_id].said if run_id in past.runs else None
+                held[run_id] = _settled(timeline, run_id, t_ns, gap_ns, held.get(run_id), said)
+                found.setdefault(run_id, []).append((t_ns, held[run_id]))
+            keep_surest(best, {run_id: held[run_id] for run_id in going if run_id in held})
         tell((number + 1) / count)
     return found, best
 
 
-def _look(recording: Recording, t_ns: int, run_ids: Sequence[str], exact_ns: int = EXACT_NS) -> dict[str, Verdict]:
-    """What today's rules say of these runs at a moment, from its last seconds (with a longer look: from all of it)."""
-    past = recording.at(t_ns, columns=1, exact_ns=exact_ns)
-    timeline = Timeline(past.column_ns, keep_ns=max(exact_ns, KEEP_NS))
-    timeline.restore(past)
-    known = [run_id for run_id in run_ids if run_id in timeline.runs]
-    return {run_id: judge(timeline.window(run_id, t_ns, whole=exact_ns > EXACT_NS)) for run_id in known}
+def _gap_ns(runs: Sequence[RunSpan]) -> int:
+    """How far apart the judgements of a new cause are: as live, a second, but steps enough for it to win."""
+    lengths = [(span.last_ns - span.first_ns) / span.steps for span in runs if span.steps]
+    return int(min(MAX_GAP_NS, max(S, GAP_STEPS * max(lengths, default=0.0))))
+
+
+def _settled(
+    timeline: Timeline, run_id: str, t_ns: int, gap_ns: int, held: Verdict | None, said: Verdict | None
+) -> Verdict:
+    """The verdict at a moment, as steady as a live one: another cause than that of the look before must win as there,
+    unless it was said at the time as well."""
+    now = judge(timeline.window(run_id, t_ns))
+    before = held or said
+    if before is None or now.cause == before.cause or (said is not None and now.cause == said.cause):
+        return now
+    steady = Judge()
+    steady.resume((), before)
+    verdict = now
+    for back in reversed(range(WINS)):
+        verdict = steady.update(timeline.window(run_id, t_ns - back * gap_ns))
+    return verdict
 
 
 def _long_look(recording: Recording, span: RunSpan, account: Account) -> Verdict | None:
@@ -131,12 +152,13 @@ def _long_look(recording: Recording, span: RunSpan, account: Account) -> Verdict
     rate = account.steps / max(1, span.last_ns - span.first_ns)
     length = int(min(LONG_LOOK_NS, LONG_LOOK_STEPS / max(rate, 1e-18), span.last_ns - span.first_ns))
     at = min(span.last_ns, (span.first_ns + span.last_ns + length) // 2)
-    return _look(recording, at, [span.run.run_id], exact_ns=max(length, EXACT_NS + 1)).get(span.run.run_id)
+    past = recording.at(at, columns=1, exact_ns=length)
+    timeline = Timeline(past.column_ns, keep_ns=length)
+    timeline.restore(past)
+    return judge(timeline.window(span.run.run_id, at, whole=True)) if span.run.run_id in timeline.runs else None
 
 
-def _segments(
-    found: Sequence[tuple[int, Verdict]], span: RunSpan, said: Sequence[tuple[int, str]]
-) -> tuple[Segment, ...]:
+def _segments(found: Sequence[Look], span: RunSpan, said: Sequence[tuple[int, str]]) -> tuple[Segment, ...]:
     """The stretches under one verdict. Between two moments that differ, the change is where it was said at the time
     that the later cause began to hold, else half-way."""
     if not found:

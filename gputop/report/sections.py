@@ -36,11 +36,10 @@ def job_section(lead: Json, members: list[Json], job: Json, *, alone: bool) -> s
     name = " · ".join(facts[1:] if alone else facts)
     parts = [tag("p", esc(name), "meta") if alone else tag("h2", esc(name))]
     parts += [_verdict(lead), _tiles(lead)]
-    if many:
-        parts.append(_ranks(members, job))
     of = f" on rank {lead['rank']}" if many and lead["rank"] is not None else ""
-    parts += ['<div class="columns"><div>', _ledger(lead, of), "</div><div>", _steps(lead, of), "</div></div>"]
-    parts += [_episodes(lead), _epochs(lead), _over(lead), _notes(lead)]
+    ranks = _ranks(members, job) if many else ""
+    blocks = (ranks, _ledger(lead, of), _steps(lead, of), _epochs(lead), _over(lead), _episodes(lead), _notes(lead))
+    parts.append(tag("div", "\n".join(tag("div", block, "block") for block in blocks if block), "columns"))
     return tag("section", "\n".join(part for part in parts if part), "job")
 
 
@@ -95,7 +94,7 @@ def _evidence(verdict: Json) -> str:
     if rival is not None:
         share = f", {fig.pct(rival['share_pct'])}" if rival["share_pct"] is not None else ""
         after = tag("p", f"Next after it: {esc(rival['cause'])}{share}.", "hint")
-    return tag("h3", "How we know") + grid(rows, (2, 3), raw=0) + after
+    return tag("h3", "How we know") + grid(rows, (2, 3), raw=0, optional=(3, 4)) + after
 
 
 def _tiles(run: Json) -> str:
@@ -186,7 +185,7 @@ def _ranks(members: Sequence[Json], job: Json) -> str:
     rows = rank_rows(members, job)
     odd = [number for number, row in enumerate(rows[1:]) if row[-1].endswith(" *")]
     why = items((f"rank {one['rank']} differs: {one['why']}" for one in job["outliers"][:16]), "notes")
-    return tag("h3", f"{len(members)} ranks") + grid(rows, range(6), odd=odd) + why
+    return tag("h3", f"{len(members)} ranks") + grid(rows, range(6), odd=odd, optional=(1, 3)) + why
 
 
 def _over(run: Json) -> str:
@@ -215,11 +214,11 @@ def machine_section(report: Json) -> str:
     if report["gpus"]:
         rows = [["GPU", "used (mean)", "at most", "memory at most", "power (mean)", "at most", "hottest", "throttled"]]
         rows += [_gpu(gpu) for gpu in report["gpus"]]
-        parts.append(tag("h2", "GPUs") + grid(rows, range(1, 8)))
+        parts.append(tag("h2", "GPUs") + grid(rows, range(1, 8), optional=(2, 4, 5, 6)))
     if report["hosts"]:
         rows = [["machine", "CPU (mean)", "at most", "iowait", "memory at most"]]
         rows += [_host(host) for host in report["hosts"]]
-        parts.append(tag("h2", "Machines") + grid(rows, range(1, 5)))
+        parts.append(tag("h2", "Machines") + grid(rows, range(1, 5), optional=(2, 3)))
     troubles = [
         f"{one['backend']}: {one['state']}" + (f": {one['why']}" if one["why"] else "")
         for one in report["samplers"]
@@ -271,7 +270,7 @@ def time_section(report: Json, series: Series) -> str:
         rows = _moments(runs[job["lead"]], series)
         if len(rows) > 1:
             name = esc(words.title(runs[job["lead"]]) + ("" if len(job["run_ids"]) == 1 else ", leading rank"))
-            table = grid(rows, (1, 2, 3, 4, 5))
+            table = grid(rows, (1, 2, 3, 4, 5), optional=(2, 3))
             parts.append(f"<details><summary>Over time as a table: {name}</summary>{table}</details>")
     events = report["events"]
     if events:

@@ -30,7 +30,7 @@ def table(rows: Rows, indent: str, align: str, limit: int | None = None) -> Iter
             gap = " " * (widths[column] - cells(_plain(cell)))
             line += (gap + cell if align[column] == "r" else cell + gap) + "  "
         line = line.rstrip()
-        yield line if limit is None or cells(_plain(line)) <= limit else line[:limit]
+        yield line if limit is None or cells(_plain(line)) <= limit else _plain(line)[:limit].rstrip()
 
 
 def _plain(text: str) -> str:

@@ -170,6 +170,10 @@ def _labelled(label: str, text: str, paper: Paper) -> Iterator[str]:
     yield from lines[1:]
 
 
+def _heading(text: str, paper: Paper) -> Iterator[str]:
+    yield from (paper.ink(line, DIM) for line in paragraph(text, paper.width, "  "))
+
+
 def _ledger(run: Json, of: str, paper: Paper) -> Iterator[str]:
     known = {name: pct for name, pct in run["phases_pct"].items() if pct is not None}
     if not known:
@@ -179,14 +183,14 @@ def _ledger(run: Json, of: str, paper: Paper) -> Iterator[str]:
         shares = joined(f"{clean(name, 40)} {fig.pct(pct)}" for name, pct in known.items())
         yield from _labelled(f"time{' of ' + of if of else ''}", shares + clock, paper)
         return
-    yield "  " + paper.ink(f"where the time went{' on ' + of if of else ''}{clock}:", DIM)
+    yield from _heading(f"where the time went{' on ' + of if of else ''}{clock}:", paper)
     yield "  " + bar(known, min(paper.width - 4, 76), paper)
     rows = [
         [bar({name: 100.0}, 1, paper), PHASES.get(name, clean(name, 40)), fig.pct(pct)]
         for name, pct in known.items()
         if pct >= 0.05 or name == "other"
     ]
-    yield from table(rows, "  ", "llr")
+    yield from table(rows, "  ", "llr", limit=paper.width)
 
 
 def _over_time(run: Json, paper: Paper) -> Iterator[str]:
@@ -232,8 +236,8 @@ def episode_words(episode: Json) -> str:
 def _epochs(run: Json, paper: Paper) -> Iterator[str]:
     rows = epoch_rows(run, EPOCHS_SHOWN)
     if len(rows) > 2:
-        yield "  " + paper.ink(f"{run['epochs_total']} epochs:", DIM)
-        yield from table(rows, "    ", "rrrrr")
+        yield from _heading(f"{run['epochs_total']} epochs:", paper)
+        yield from table(rows, "    ", "rrrrr", limit=paper.width)
 
 
 def _ranks(members: list[Json], job: Json, paper: Paper) -> Iterator[str]:

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +23,17 @@ FLAGS = (
     "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--no-default-browser-check",
     "--remote-debugging-pipe", "--use-gl=disabled",
 )  # fmt: skip
+
+WIRED = """
+import os, sys
+first, second = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
+os.dup2(first, 3)
+os.dup2(second, 4)
+os.set_inheritable(3, True)
+os.set_inheritable(4, True)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Starts a program with its descriptors 3 and 4 on these pipes: where Chromium looks for its commands."""
 
 TIMEOUT_S = 60
 
@@ -42,9 +54,19 @@ class Browser:
         self._serial = 0
         self._buffer = b""
         self.events: list[dict[str, Any]] = []
-        pipes = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", pipes, binary, *FLAGS, f"--user-data-dir={self._folder.name}", "about:blank"],
+            [
+                sys.executable,
+                "-S",
+                "-c",
+                WIRED,
+                str(to_read),
+                str(to_write),
+                binary,
+                *FLAGS,
+                f"--user-data-dir={self._folder.name}",
+                "about:blank",
+            ],
             pass_fds=(to_read, to_write),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -53,10 +75,14 @@ class Browser:
         )
         os.close(to_read)
         os.close(to_write)
-        target = self._call("Target.createTarget", {"url": "about:blank"})["targetId"]
-        self._session = self._call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        try:
+            target = self._call("Target.createTarget", {"url": "about:blank"})["targetId"]
+            self._session = self._call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
 
     def __enter__(self) -> Browser:
         return self

@@ -96,24 +96,22 @@
     ctx.restore();
   };
 
-  const follow = (source) => {
+  const area = document.getElementById("plots");
+  const show = (min, max, except) => {
     if (moving) return;
     moving = true;
-    const { min, max } = source.scales.x;
     range = { min, max };
-    for (const plot of plots) if (plot !== source) plot.setScale("x", range);
+    area.dataset.seconds = String(max - min);
+    for (const plot of plots) if (plot !== except) plot.setScale("x", range);
     moving = false;
   };
+  const follow = (source) => show(source.scales.x.min, source.scales.x.max, source);
   const go = (min, max) => {
     const span = Math.min(whole.max - whole.min, Math.max(2 * width, max - min));
     const start = Math.min(Math.max(whole.min, min), whole.max - span);
-    moving = true;
-    range = { min: start, max: start + span };
-    for (const plot of plots) plot.setScale("x", range);
-    moving = false;
+    show(start, start + span);
   };
 
-  const area = document.getElementById("plots");
   const room = () => Math.max(240, Math.floor(area.getBoundingClientRect().width));
   const tall = (height) => (room() < 480 ? Math.round(height * 0.85) : height);
 
@@ -335,6 +333,7 @@
     devices();
     hosts();
     document.getElementById("charts").hidden = !plots.length;
+    root.dataset.plots = String(plots.length);
   }
 
   const controls = () => {
@@ -398,5 +397,4 @@
   // Printed pages are light, whatever the screen is.
   addEventListener("beforeprint", () => { root.dataset.theme = "light"; draw(); });
   addEventListener("afterprint", () => applyTheme());
-  root.dataset.drawn = String(plots.length);
 })();
