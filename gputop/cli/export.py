@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,18 +15,20 @@ import click
 from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option
 from gputop.cli.progress import Progress
-from gputop.cli.recorded import recorded, tell
+from gputop.cli.recorded import tell
+from gputop.cli.stretch import Stretch, opened, stretch
 from gputop.recording.export import FORMATS, Missing, load, target
 from gputop.recording.export.material import Material
-from gputop.records import TYPES, AnyRecord, Record, Reply, Request
+from gputop.records import TYPES, Record, Reply, Request
 
 if TYPE_CHECKING:
     from gputop.recording.export import Format
-    from gputop.recording.past import Info
-    from gputop.recording.reader import Recording
 
 BIG_BYTES = 500_000_000
 """A trace of events above this is slow or too much for a browser tab (about 2 GB of its memory)."""
+
+GAUGES = 6
+"""Events that a record other than a step usually becomes: most hold several gauges."""
 
 NAMES = tuple(name for name, cls in TYPES.items() if cls not in (Request, Reply))
 
@@ -70,13 +72,12 @@ def command(
             raise click.UsageError(f"{name} can't go to standard output (its readers must seek); name a file")
         if form.TABLE and len(chosen) > 1:
             raise click.UsageError("several types need a folder; name one with -o, or choose one type")
-    with recorded(file) as recording:
-        stretch = _stretch(recording, from_, until)
-        info = recording.info()
+    with opened(file) as contents:
+        part = stretch(contents, from_, until)
         if name == "perfetto":
-            _hint(info, stretch, out)
+            _hint(part, out)
         progress = Progress("exporting")
-        material = _material(recording, info, stretch, progress, passes=2 * len(chosen) if form.TABLE else 1)
+        material = part.material(progress, passes=2 * len(chosen) if form.TABLE else 1)
         try:
             with _until_terminated():
                 counts = _write(form, material, chosen, out, force)
@@ -90,7 +91,7 @@ def command(
             raise Failure(_sentence(error, out)) from None
         finally:
             progress.clear()
-        tell(recording.warnings)
+        tell(contents.warnings)
     if out != target.STDOUT:
         print(f"{out}: {_told(counts)}")
     elif not sum(counts.values()):
@@ -113,64 +114,12 @@ def _write(
     return counts
 
 
-def _material(
-    recording: Recording, info: Info, stretch: tuple[int | None, int | None], progress: Progress, passes: int
-) -> Material:
-    from_ns, to_ns = stretch
-    first = from_ns if from_ns is not None else info.from_ns
-    span = max(1, (to_ns if to_ns is not None else info.to_ns) - first)
-    done = 0
-
-    def read(types: Sequence[type[Record]] | None) -> Iterator[AnyRecord]:
-        nonlocal done
-        for number, record in enumerate(recording.records(from_ns=from_ns, to_ns=to_ns, types=types)):
-            if not number % 1000:
-                progress((done + min(1.0, (record.t - first) / span)) / passes)
-            yield record
-        done += 1
-
-    return Material(read=read, runs={one.run.run_id: one.run for one in info.runs}, from_ns=info.from_ns)
-
-
-def _stretch(recording: Recording, from_: str | None, until: str | None) -> tuple[int | None, int | None]:
-    """The moments that --from and --until name. Raises click.UsageError."""
-    first = None if from_ is None else _moment(recording, "--from", from_)
-    last = None if until is None else _moment(recording, "--until", until)
-    if first is not None and last is not None and first >= last:
-        raise click.UsageError("--until must come after --from")
-    return first, last
-
-
-def _moment(recording: Recording, option: str, text: str) -> int:
-    from gputop.tui.goto import Nowhere, place
-    from gputop.view import Cursor
-
-    info = recording.info()
-    cursor = Cursor(
-        from_ns=info.from_ns, to_ns=info.to_ns, at_ns=info.from_ns, live=False, playing=False, speed=1.0, replay=True,
-        at_end=False, skip_idle=False, causes=(), marks=(),
-    )  # fmt: skip
-    try:
-        found = place(text, cursor, from_start=True)
-    except Nowhere as error:
-        raise click.UsageError(f"{option}: {error}") from None
-    if found.t_ns is not None:
-        return found.t_ns
-    from gputop.records import Step
-
-    for record in recording.records(types=(Step,)):
-        if isinstance(record, Step) and record.n >= (found.step or 0):
-            return record.t
-    raise click.UsageError(f"{option}: there is no step {found.step} in this recording")
-
-
-def _hint(info: Info, stretch: tuple[int | None, int | None], out: str) -> None:
+def _hint(part: Stretch, out: str) -> None:
     """Say beforehand that a trace will be too big to be opened, and how to have less of it."""
     from gputop.recording.export.to_perfetto import EVENT_BYTES, STEP_EVENTS
 
-    whole = max(1, info.to_ns - info.from_ns)
-    share = ((stretch[1] or info.to_ns) - (stretch[0] or info.from_ns)) / whole
-    guess = share * (info.steps * STEP_EVENTS + max(0, info.records - info.steps) * 6) * EVENT_BYTES
+    share, steps, records = part.share, part.contents.steps, part.contents.records
+    guess = share * (steps * STEP_EVENTS + max(0, records - steps) * GAUGES) * EVENT_BYTES
     if guess > BIG_BYTES and out != target.STDOUT:
         some = max(0.1, 100 * share * BIG_BYTES / guess)
         print(

@@ -67,6 +67,17 @@ def test_json_lines_come_back_as_the_same_recording(recording: Path, tmp_path: P
     )
 
 
+def test_a_trace_is_exported_as_it_lies_in_its_file(tmp_path: Path) -> None:
+    """A loop of 1,000 steps/s, newest first: no step may be summed up on the way, nothing put in order or added."""
+    trace, out = tmp_path / "fast.jsonl", tmp_path / "out"
+    steps = [rec.Step(t=T + n * 10**6, run_id="r", n=n, dur_ns=10**6, phases_ns={}) for n in reversed(range(3000))]
+    trace.write_bytes(b"".join(rec.to_json(step) + b"\n" for step in steps) + b"no record\n")
+    assert run(["export", str(trace), "--to", "jsonl", "-o", str(out)]) == 0
+    assert [rec.from_json(line) for line in out.read_bytes().splitlines()] == steps
+    assert run(["export", str(trace), "--to", "jsonl", "-o", str(out), "--force", "--until", "1s"]) == 0
+    assert len(out.read_bytes().splitlines()) == 1001
+
+
 def test_a_stretch_of_it(recording: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     words = ["export", str(recording), "--to", "csv", "-o", str(out), "--force"]
