@@ -102,7 +102,7 @@ def opened(path: Path) -> Iterator[Contents]:
 
 
 def _trace(path: Path) -> Contents:
-    """What a trace holds: read once to know. As a recording it would lose steps: those of very fast loops are summed."""
+    """What a trace holds: read once to know. As a recording it would lose steps: very fast loops are summed."""
     from gputop.sources.trace import TraceReader
 
     def lines(reader: TraceReader) -> Iterator[AnyRecord]:
