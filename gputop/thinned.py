@@ -1,7 +1,7 @@
 """Stretches of which only some steps are held and the others summed: how many there were, and an even sample of them.
 
-A recording of a very fast loop keeps every 2^j-th step, and all that are slow or special; those left out are summed by
-the second in `fold` records. Judged as they lie, the slow ones would count too much.
+A recording of a very fast loop keeps every 2^j-th block of steps, and all that are slow or special; those left out are
+summed by the second in `fold` records. Judged as they lie, the slow ones would count too much.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gputop.recording.thinning import KEPT_RATE, sampled
 from gputop.records import Fold, Step
 
 S = 1_000_000_000
-
-KEPT_RATE = 100
-"""Steps a second that an even sample has at most: as many as recordings keep evenly."""
 
 FEWEST = 20
 """Steps that an even sample must have; with fewer, all that are held stand for the stretch."""
@@ -59,7 +57,7 @@ def rates(steps: Sequence[Step], folds: Sequence[Fold]) -> Rates | None:
 
 
 def evenly(steps: tuple[Step, ...], folds: Sequence[Fold]) -> tuple[Step, ...]:
-    """Every 2^j-th of the train steps by number, and all others: as if the stretch were a slower one."""
+    """Every 2^j-th block of the train steps, and all others: what is kept of a stretch whether it is slow or not."""
     train = [step for step in steps if step.kind != "eval"]
     rate = rates(train, folds)
     if rate is None:
@@ -67,5 +65,5 @@ def evenly(steps: tuple[Step, ...], folds: Sequence[Fold]) -> tuple[Step, ...]:
     every = 1
     while rate.steps / every > KEPT_RATE:
         every *= 2
-    sample = tuple(step for step in steps if step.kind == "eval" or step.n % every == 0)
+    sample = tuple(step for step in steps if step.kind == "eval" or sampled(step, every))
     return sample if sum(step.kind != "eval" for step in sample) >= FEWEST else steps

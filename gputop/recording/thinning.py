@@ -17,6 +17,10 @@ EXACT_RATE = 200
 KEPT_RATE = 100
 """Evenly taken steps a second that are kept of a faster one."""
 
+BLOCK = 32
+"""Steps are kept and left out in blocks of so many: what recurs every few steps (every worker's turn) is neither always
+nor never met by the ones kept."""
+
 SLOW = 3.0
 """A step this many times the median is kept: spikes are what an exact step is for."""
 
@@ -31,8 +35,8 @@ class Thinned(msgspec.Struct, frozen=True):
 def thin(steps: Sequence[Step], trains: Sequence[bool]) -> Thinned:
     """Thin one run's steps of a moment; `trains` says of each whether it is a train step.
 
-    Of a run above EXACT_RATE every 2^j-th train step by number stays (all ranks keep the same ones), and besides the
-    slow ones, the first of an epoch, and those that saved or validated.
+    Of a run above EXACT_RATE every 2^j-th block of BLOCK train steps by number stays (all ranks keep the same ones),
+    besides the slow ones, the first of an epoch, and those that saved or validated.
     """
     span_ns = max(S, max(step.t + step.dur_ns for step in steps) - steps[0].t)
     rate = len(steps) * S / span_ns
@@ -47,11 +51,16 @@ def thin(steps: Sequence[Step], trains: Sequence[bool]) -> Thinned:
     for step, train in zip(steps, trains, strict=True):
         phases = step.phases_ns
         special = not train or step.partial or step.first_of_epoch or "checkpoint" in phases or "eval" in phases
-        if step.n % every == 0 or special or step.dur_ns > slow_ns:
+        if sampled(step, every) or special or step.dur_ns > slow_ns:
             kept.append(step)
         else:
             left.setdefault(step.t // S, []).append(step)
     return Thinned(kept, [fold(some) for some in left.values()])
+
+
+def sampled(step: Step, every: int) -> bool:
+    """Whether a step is one of every so many blocks."""
+    return step.n // BLOCK % every == 0
 
 
 def fold(steps: Sequence[Step]) -> Fold:
