@@ -440,3 +440,38 @@ def test_every_format_says_what_it_can() -> None:
         assert set(form.TYPES) <= set(rec.TYPES.values())
         assert (len(form.TYPES) == 1) >= form.TABLE
         assert isinstance(form.TO_STDOUT, bool)
+
+
+ODD: tuple[AnyRecord, ...] = (
+    rec.Step(t=0, run_id="", n=-1, dur_ns=0, phases_ns={"": 0, "a\x00\u202eb": 2**62, "other": 5}, gpu_ns={"x": 2**62}),
+    rec.Step(t=2**63 - 1, run_id="\x1b[2J", n=2**62, dur_ns=2**62, phases_ns={"data": 2**62}, queue_empty=float("nan")),
+    rec.Step(t=5, run_id="r", n=1, dur_ns=10, phases_ns={"data": 9, "backward": 9}, gpu_ns={}, gpu_idle_ns={"y": -3}),
+    rec.Gpu(
+        t=1, host="", gpu_uuid="", util_pct=float("inf"), mem_used_bytes=-1, throttled_ns={"": 1}, mig=[{"a": [1]}]
+    ),
+    rec.Burst(t=1, host="", gpu_uuid="", dt_ns=[1, 2], util_pct=[float("nan")]),
+    rec.Fold(t=1, run_id="r", steps=0, dur_ns=0, phases_ns={}),
+    rec.Verdict(t=9, run_id="r", cause="", family="", headline="\n", confidence=float("inf")),
+    rec.Verdict(t=3, run_id="r", cause="b", family="", headline="", confidence=0.0),
+    rec.Event(t=1, kind="", label="=1+1\r\n\x00"),
+    rec.Run(t=1, run_id="r", pid=-1, host="h", argv=["", "\x00"], world_size=-5, rank=-1),
+)
+"""Records that nobody should send and somebody will."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_odd_records_break_no_format(name: str) -> None:
+    if name == "parquet":
+        pytest.importorskip("pyarrow")
+    form = load(name)
+    for types in [form.TYPES] if not form.TABLE else [(cls,) for cls in load("jsonl").TYPES]:
+        out = io.BytesIO()
+        count = form.write(of_records(ODD), types, out)
+        assert count == sum(isinstance(one, types) for one in ODD)
+        if name == "perfetto":
+            events = json.loads(out.getvalue())["traceEvents"]
+            tracks = {(event["pid"], event["tid"]) for event in on(events, ph="X")}
+            assert all(nests(on(events, ph="X", pid=pid, tid=tid)) for pid, tid in tracks)
+            assert "\x1b" not in out.getvalue().decode()
+        if name == "csv":
+            assert len(rows(out.getvalue())) == count
