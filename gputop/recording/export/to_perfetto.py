@@ -22,8 +22,8 @@ TYPES: tuple[type[Record], ...] = (Run, Step, Fold, Alive, Gpu, Burst, Host, Eve
 TABLE = False
 TO_STDOUT = True
 
-EVENT_BYTES = 130
-STEP_EVENTS = 9
+EVENT_BYTES = 105
+STEP_EVENTS = 7
 """The usual size of one event, and events that a step with device times becomes: what a file's size is guessed from."""
 
 GIB = 1024**3
