@@ -97,14 +97,14 @@ def test_medians_see_what_rare_long_steps_drown() -> None:
     assert ratio.ratio == pytest.approx(0.93, abs=0.01)
 
 
-def test_a_difference_under_one_percent_is_none_however_sure() -> None:
-    a, b = (pace([Bin(n, 1, int(ns + n % 3), 1) for n in range(2000)]) for ns in (1e8, 1.005e8))
+def test_a_difference_under_two_percent_is_none_however_sure() -> None:
+    a, b = (pace([Bin(n, 1, int(ns + n % 3), 1) for n in range(2000)]) for ns in (1e8, 1.015e8))
     assert a is not None
     assert b is not None
     ratio = compare(a, b)
     assert ratio.low > 1
     assert not ratio.differs
-    assert ratio.margin_pct == 1.0
+    assert ratio.margin_pct == 2.0
 
 
 def test_too_few_steps_or_too_little_time_say_nothing() -> None:
