@@ -31,8 +31,11 @@ class Chunk(msgspec.Struct):
         return min(record.t for record in told), max(ends)
 
 
-def gather(pending: Sequence[Record], kinds: dict[str, Kinds]) -> Chunk:
-    """What to write of the records that wait; `kinds` knows of each run which of its loops train."""
+def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = True) -> Chunk:
+    """What to write of the records that wait; `kinds` knows of each run which of its loops train.
+
+    Without `thins` every step is kept: a temporary recording holds what a trace holds.
+    """
     records: list[tuple[Record, bool]] = []
     trained: dict[str, list[Step]] = {}
     counts: dict[str, int] = {}
@@ -51,7 +54,7 @@ def gather(pending: Sequence[Record], kinds: dict[str, Kinds]) -> Chunk:
                 else:
                     trained[run_id] = [record]
         records.append((record, train))
-    fast = {run_id for run_id, count in counts.items() if count > EXACT_RATE}
+    fast = {run_id for run_id, count in counts.items() if count > EXACT_RATE and thins}
     if fast:
         records = _thinned(records, fast)
     return Chunk(records, trained, sum(counts.values()))

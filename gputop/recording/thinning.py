@@ -38,7 +38,7 @@ def thin(steps: Sequence[Step], trains: Sequence[bool]) -> Thinned:
     Of a run above EXACT_RATE every 2^j-th block of BLOCK train steps by number stays (all ranks keep the same ones),
     besides the slow ones, the first of an epoch, and those that saved or validated.
     """
-    span_ns = max(S, max(step.t + step.dur_ns for step in steps) - steps[0].t)
+    span_ns = max(S, max(step.t + step.dur_ns for step in steps) - min(step.t for step in steps))
     rate = len(steps) * S / span_ns
     if rate <= EXACT_RATE:
         return Thinned(list(steps), [])
@@ -72,6 +72,6 @@ def fold(steps: Sequence[Step]) -> Fold:
     durations = [step.dur_ns for step in steps]
     samples = [step.samples for step in steps if step.samples is not None]
     return Fold(
-        t=steps[0].t, run_id=steps[0].run_id, steps=len(steps), dur_ns=sum(durations), phases_ns=phases,
-        min_ns=min(durations), max_ns=max(durations), samples=sum(samples) if samples else None, kind="train",
+        t=min(step.t for step in steps), run_id=steps[0].run_id, steps=len(steps), dur_ns=sum(durations),
+        phases_ns=phases, min_ns=min(durations), max_ns=max(durations), samples=sum(samples) if samples else None, kind="train",
     )  # fmt: skip

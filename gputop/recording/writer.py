@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from gputop import __version__
 from gputop.recording import tiering
 from gputop.recording.chunk import DESCRIBING, Chunk, gather
 from gputop.recording.kinds import Kinds
@@ -25,6 +24,7 @@ from gputop.recording.sqlite import as_disk_errors, disk_error
 from gputop.recording.writing import beat, claim, release
 from gputop.records import SCHEMA, Fold, Gpu, Process, Record, Run, Step, implausible
 from gputop.tiers import Sketch
+from gputop.version import __version__
 
 if TYPE_CHECKING:
     from gputop.recording.reader import Recording
@@ -61,6 +61,7 @@ class Writer:
         self._kinds: dict[str, Kinds] = {}
         self._totals: dict[int, tiering.Totals] = {}
         self._sketches: dict[tuple[int, int], Sketch] = {}
+        self._thins = path is not None
         self._closed = False
         self._beat_ns = 0
         now_ns = time.time_ns() if now_ns is None else now_ns
@@ -68,6 +69,7 @@ class Writer:
             from gputop.recording.header import refuse_foreign
 
             refuse_foreign(path, to_write=True)
+            make_private(path)
         with as_disk_errors(path or ""):
             self._db = sqlite3.connect(
                 str(path) if path is not None else "", timeout=2.0, isolation_level=None, check_same_thread=False
@@ -143,7 +145,7 @@ class Writer:
 
     def commit(self, now_ns: int) -> None:
         """Write what waits, in one transaction. Raises OSError; what waits is kept, and the next commit tries again."""
-        chunk = gather(self._pending, self._kinds)
+        chunk = gather(self._pending, self._kinds, thins=self._thins)
         try:
             self._write(chunk, now_ns, fitted=False)
         except (OverflowError, UnicodeEncodeError, sqlite3.ProgrammingError, sqlite3.InterfaceError):
@@ -312,6 +314,12 @@ class Writer:
                         self._db.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._db.close()
+
+
+def make_private(path: Path) -> None:
+    """Make a new file that only its owner may read: command lines and users stand in it. Raises OSError."""
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def without_cmdlines(record: Record) -> Record:

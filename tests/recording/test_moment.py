@@ -22,9 +22,8 @@ def watched(seconds: float = 90, ranks: int = 3) -> list[rec.Record]:
     out: list[rec.Record] = []
     for rank in range(ranks):
         for record in simulated("input-workers", seconds=seconds, seed=rank, start_ns=T0):
-            if isinstance(record, rec.Run):
-                record = rec.supersede(record, rec.Run(t=T0, run_id=record.run_id, pid=1, host="", rank=rank))
-            out.append(record)
+            of_rank = rec.Run(t=T0, run_id=f"sim-input-workers-{rank}", pid=1, host="", rank=rank)
+            out.append(rec.supersede(record, of_rank) if isinstance(record, rec.Run) else record)
     return sorted(out, key=end_of)
 
 

@@ -87,6 +87,11 @@ def test_a_clean_close_leaves_one_plain_file(tmp_path: Path) -> None:
     assert not info.being_written
 
 
+def test_a_new_recording_is_its_owners_alone(tmp_path: Path) -> None:
+    write(tmp_path / "a.gputop", [run(), step(0)])
+    assert (tmp_path / "a.gputop").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
     writer = write(tmp_path / "a.gputop", [run(), step(0)], close=False)
     reader = Recording(tmp_path / "a.gputop")
@@ -231,3 +236,17 @@ def test_the_order_in_which_workers_are_written_never_changes() -> None:
     """Fields of a worker are written without their names: new ones only ever go to the end."""
     known = ("pid", "cpu_pct", "system_pct", "threads", "state", "read_bytes_s", "rss_bytes")
     assert rec.Worker.__struct_fields__[: len(known)] == known
+
+
+def test_steps_that_come_unordered_are_not_taken_for_fast_ones(tmp_path: Path) -> None:
+    steps = [step(n) for n in reversed(range(400))]
+    write(tmp_path / "a.gputop", [run(), *steps], batch=1000)
+    assert list(Recording(tmp_path / "a.gputop").records(types=[rec.Step])) == steps
+
+
+def test_a_temporary_recording_keeps_every_step() -> None:
+    writer = Writer(None, now_ns=T0)
+    for n in range(2000):
+        writer.add(step(n, dur_ns=S // 1000))
+    writer.commit(T0)
+    assert len(list(writer.recording().records(types=[rec.Step]))) == 2000
