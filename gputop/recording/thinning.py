@@ -73,5 +73,6 @@ def fold(steps: Sequence[Step]) -> Fold:
     samples = [step.samples for step in steps if step.samples is not None]
     return Fold(
         t=min(step.t for step in steps), run_id=steps[0].run_id, steps=len(steps), dur_ns=sum(durations),
-        phases_ns=phases, min_ns=min(durations), max_ns=max(durations), samples=sum(samples) if samples else None, kind="train",
+        phases_ns=phases, min_ns=min(durations), max_ns=max(durations),
+        samples=sum(samples) if samples else None, kind="train",
     )  # fmt: skip
