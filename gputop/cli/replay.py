@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SLOWEST, FASTEST = 0.25, 120.0
 
+FIRST_S = 0.3
+"""How long the first picture is waited for: usually some milliseconds, and better than an empty one."""
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
@@ -95,6 +98,7 @@ def _show(
     feed = Feed(source, hostname=", ".join(info.hosts), refresh_s=screen.refresh).start()
     if where is not None and where.step is not None:
         feed.seek_step(where.step)
+    feed.wait(feed.view(), FIRST_S)
     try:
         code = tui.run(feed, screen)
     finally:

@@ -97,6 +97,7 @@ class GputopApp(App[int]):
         self.app_resume_signal.subscribe(self, lambda _: self.call_later(self.repaint))
         self.set_interval(max(0.1, self.options.refresh), self.tick)
         self._peeking = self.set_interval(PEEK_S, self.peek, pause=True)
+        self._moved("")  # what is shown first may be from before the first look at anything
 
     def repaint(self) -> None:
         """Paints everything anew: after a suspension the terminal holds nothing of what was drawn before."""
@@ -172,7 +173,7 @@ class GputopApp(App[int]):
 
     def action_travel(self, name: str) -> None:
         columns = columns_in_sight(self.size.width)
-        self._moved(travel.travel(name, self._picture, self._fast, columns))
+        self._moved(travel.travel(name, self._picture, self._picture.view(), columns))
 
     def _moved(self, refusal: str) -> None:
         if refusal:
@@ -183,7 +184,7 @@ class GputopApp(App[int]):
         self._peeking.resume()
 
     def action_go_to(self) -> None:
-        if self._fast.cursor is None:
+        if self._picture.view().cursor is None:
             self.say(travel.NO_TIME_AXIS)
             return
         self._question = Question("go to", (*goto.EXAMPLES, " Esc leaves"))
@@ -198,9 +199,9 @@ class GputopApp(App[int]):
 
     def _answer(self, question: Question, key: str, character: str | None) -> None:
         end = question.take(key, character)
-        if end == "done" and self._fast.cursor is not None:
+        if end == "done" and (cursor := self._picture.view().cursor) is not None:
             try:
-                travel.go(goto.place(question.text, self._fast.cursor), self._picture)
+                travel.go(goto.place(question.text, cursor), self._picture)
             except goto.Nowhere as error:
                 question.complaint, end = str(error), None
             else:

@@ -150,7 +150,7 @@ def settled(terminal: Terminal, text: str, seconds: float = 10.0) -> list[str]:
 
 
 def test_the_screen_replays_a_real_file(screen: Terminal) -> None:
-    shown = "\n".join(screen.lines())
+    shown = "\n".join(settled(screen, "0:00:3"))
     assert "simulated GPU" in shown
     assert "► x1" in shown
     assert re.search(r"0:00:3\d / 0:02:\d\d", shown)

@@ -116,14 +116,14 @@ def _padded(lines: list[Line], width: int, rows: int) -> tuple[Line, ...]:
 
 
 CALM_S = 30
-"""A length that grows all the time is told in steps of this."""
+"""A length that grows all the time is told in steps of this; a short one in steps of 5 s."""
 
 
 def position(cursor: Cursor) -> str:
     """Where the cursor is in what there is, of a width that stays: "0:14:32 / 1:12:03"."""
     at, long = (cursor.at_ns - cursor.from_ns) // S, (cursor.to_ns - cursor.from_ns) // S
     if not cursor.replay:
-        long = max(at, long - long % CALM_S)
+        long = max(at, long - long % (CALM_S if long >= 4 * CALM_S else 5))
     return f"{span(at).rjust(len(span(long)))} / {span(long)}"
 
 
