@@ -19,7 +19,7 @@ class Reach(NamedTuple):
     columns: int
 
 
-NO_TIME_AXIS = "this view has no past to go to"
+NO_TIME_AXIS = "there is no past to go to yet"
 
 
 def travel(name: str, picture: Picture, view: View, columns: int) -> str:

@@ -94,7 +94,7 @@ def test_what_a_live_view_cannot_do_is_said() -> None:
 def test_a_picture_without_time_says_so() -> None:
     calls, shown = asked(views.view(), ["space", "left", "colon"])
     assert calls == []
-    assert "no past to go to" in shown
+    assert "no past to go to yet" in shown
 
 
 def test_a_key_is_answered_without_waiting_for_the_next_look() -> None:
