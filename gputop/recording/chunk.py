@@ -8,18 +8,22 @@ import msgspec
 
 from gputop.recording.kinds import Kinds
 from gputop.recording.thinning import EXACT_RATE, thin
-from gputop.records import Loader, Model, Record, Run, Step
+from gputop.records import Fold, Loader, Model, Record, Run, Step
 
 DESCRIBING = (Run, Loader, Model)
 """Records that describe a run, whose times are not the time they tell of."""
 
 
 class Chunk(msgspec.Struct):
-    """A commit's records, each with whether it is a train step that the tiers count; `trained` holds also those that
-    thinning left out of the records. `steps` counts all steps."""
+    """A commit's records, each with whether it is a train step that the tiers count.
+
+    `trained` holds the train steps by run, also those that thinning left out of the records; `folds` those that came
+    summed. `steps` counts all steps.
+    """
 
     records: list[tuple[Record, bool]]
     trained: dict[str, list[Step]]
+    folds: list[Fold]
     steps: int
 
     def span(self, now_ns: int) -> tuple[int, int]:
@@ -54,10 +58,11 @@ def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = 
                 else:
                     trained[run_id] = [record]
         records.append((record, train))
+    folds = [one for one, _ in records if type(one) is Fold and one.kind in (None, "train") and one.steps > 0]
     fast = {run_id for run_id, count in counts.items() if count > EXACT_RATE and thins}
     if fast:
         records = _thinned(records, fast)
-    return Chunk(records, trained, sum(counts.values()))
+    return Chunk(records, trained, folds, sum(counts.values()))
 
 
 def _thinned(records: list[tuple[Record, bool]], fast: set[str]) -> list[tuple[Record, bool]]:

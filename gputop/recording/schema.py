@@ -211,7 +211,6 @@ class Shape:
         self._loose = [(name, at(name)) for name in loose if values[at(name)] is not None]
         head = ["seq", "run"] if has_run else ["seq"]
         self._more = bool(self._loose or self._extra)
-        self.odd = any(extra for name, _, extra in self._extra if name == "phases_ns")
         names = [*head, *bound, *(["more"] if self._more else []), *constants]
         marks = ["?"] * (len(names) - len(constants)) + [str(value) for value in constants.values()]
         self.insert = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(marks)})"

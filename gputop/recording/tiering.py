@@ -7,13 +7,17 @@ and including it. A row of `minute` sums all of a minute, with a quantile sketch
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from gputop.recording.packing import packed
 from gputop.recording.schema import PHASES, SUMS
 from gputop.records import Fold, Step
 from gputop.tiers import Sketch
+
+MOST = 2**63 - 1
+"""What SQLite can hold: odd figures sum up to more."""
 
 S = 1_000_000_000
 MINUTE = 60 * S
@@ -21,7 +25,6 @@ MINUTE = 60 * S
 WIDE_NS = 5 * S // 2
 """A chunk whose steps span more than this (a backlog) is summed second by second."""
 
-_SUM_COLUMNS = ", ".join(f"sum({name})" for name in SUMS)
 _HEAD = "run, t, width_ns, steps, dur_ns, min_ns, max_ns, samples"
 
 
@@ -49,43 +52,39 @@ class Sum(msgspec.Struct):
             self.phases[phase] = self.phases.get(phase, 0) + ns
 
 
-def sum_chunk(
-    db: sqlite3.Connection,
-    first_seq: int,
-    odd: Iterable[tuple[int, Step]],
-    folds: Iterable[tuple[int, Fold]],
-) -> list[Sum]:
-    """The sums of the train steps from `first_seq` on, by run and second.
+def sum_steps(run: int, steps: Sequence[Step]) -> list[Sum]:
+    """The sums of one run's train steps of a chunk: one, or where they span more than WIDE_NS one a second."""
+    if len(steps) > 1 and max(step.t for step in steps) - min(step.t for step in steps) > WIDE_NS:
+        seconds: dict[int, list[Step]] = {}
+        for step in steps:
+            seconds.setdefault(step.t // S, []).append(step)
+        return [_sum(run, some) for some in seconds.values()]
+    return [_sum(run, steps)]
 
-    `odd` are those of them with phases that have no column, `folds` steps that come summed.
-    """
-    low, high = db.execute("SELECT min(t), max(t) FROM step WHERE seq >= ? AND train", (first_seq,)).fetchone()
-    by_second = low is not None and high - low > WIDE_NS
-    sums: dict[tuple[int, int], Sum] = {}
-    for run, t, to_ns, steps, dur, least, most, samples, *phases in db.execute(
-        "SELECT run, min(t), max(t + dur_ns), count(*), sum(dur_ns), min(dur_ns), max(dur_ns), "
-        f"coalesce(sum(samples), 0), {_SUM_COLUMNS} FROM step WHERE seq >= ? AND train GROUP BY run"
-        + (", t / 1000000000" if by_second else ""),
-        (first_seq,),
-    ):
-        named = {phase: ns for phase, ns in zip(PHASES, phases, strict=True) if ns}
-        sums[run, t // S if by_second else 0] = Sum(run, t, to_ns, steps, dur, least, most, samples, named)
-    for run, step in odd:
-        mine = sums.get((run, step.t // S if by_second else 0))
-        if mine is not None:
-            for phase in step.phases_ns.keys() - set(PHASES):
-                mine.phases[phase] = mine.phases.get(phase, 0) + step.phases_ns[phase]
-    for run, fold in folds:
-        one = Sum(
-            run, fold.t, fold.t + S, fold.steps, fold.dur_ns, fold.min_ns or fold.dur_ns // fold.steps,
-            fold.max_ns or 0, fold.samples or 0, dict(fold.phases_ns),
-        )  # fmt: skip
-        key = (run, fold.t // S if by_second else 0)
-        if key in sums and (by_second or abs(sums[key].t - fold.t) < WIDE_NS):
-            sums[key].merge(one)
-        else:
-            sums[run, fold.t] = one
-    return sorted(sums.values(), key=lambda one: one.t)
+
+def _sum(run: int, steps: Sequence[Step]) -> Sum:
+    phases: dict[str, int] = {}
+    samples = 0
+    for step in steps:
+        for phase, ns in step.phases_ns.items():
+            if phase in phases:
+                phases[phase] += ns
+            else:
+                phases[phase] = ns
+        samples += step.samples or 0
+    durations = [step.dur_ns for step in steps]
+    return Sum(
+        run, min(step.t for step in steps), max(step.t + step.dur_ns for step in steps), len(steps), sum(durations),
+        min(durations), max(durations), samples, phases,
+    )  # fmt: skip
+
+
+def sum_of_fold(run: int, fold: Fold) -> Sum:
+    """Steps that come summed."""
+    return Sum(
+        run, fold.t, fold.t + S, fold.steps, fold.dur_ns, fold.min_ns or fold.dur_ns // fold.steps, fold.max_ns or 0,
+        fold.samples or 0, dict(fold.phases_ns),
+    )  # fmt: skip
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -146,10 +145,14 @@ def write_minutes(db: sqlite3.Connection, sums: Iterable[Sum], sketches: Mapping
 
 def _figures(one: Sum) -> tuple[object, ...]:
     own = {phase: ns for phase, ns in one.phases.items() if phase not in PHASES}
+    figures = (one.t, one.to_ns - one.t, one.steps, one.dur_ns, one.min_ns, one.max_ns, one.samples)
+    phases = [one.phases.get(phase) for phase in PHASES]
     return (
-        one.run, one.t, one.to_ns - one.t, one.steps, one.dur_ns, one.min_ns, one.max_ns, one.samples,
-        *[one.phases.get(phase) for phase in PHASES], msgspec.msgpack.encode(own) if own else None,
-    )  # fmt: skip
+        one.run,
+        *[min(figure, MOST) for figure in figures],
+        *[None if ns is None else min(ns, MOST) for ns in phases],
+        packed(own) if own else None,
+    )
 
 
 def pack_sketch(sketch: Sketch) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,10 +18,10 @@ from gputop.recording import tiering
 from gputop.recording.chunk import DESCRIBING, Chunk, gather
 from gputop.recording.kinds import Kinds
 from gputop.recording.packing import Texts, fit
-from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, PHASES, TABLES, Row, Shape
+from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, TABLES, Row, Shape
 from gputop.recording.sqlite import as_disk_errors, disk_error
 from gputop.recording.writing import beat, claim, release
-from gputop.records import SCHEMA, Fold, Gpu, Process, Record, Run, Step, implausible
+from gputop.records import SCHEMA, Gpu, Process, Record, Run, implausible
 from gputop.tiers import Sketch
 from gputop.version import __version__
 
@@ -37,7 +36,6 @@ Journal = Literal["wal", "delete"]
 BEAT_NS = 5_000_000_000
 """How often a recorder says in the file that it is still there."""
 
-_KNOWN = frozenset(PHASES)
 
 CHECKPOINT_PAGES = 4000
 """Pages in the write-ahead log at which SQLite moves them into the file: about a minute of eight ranks."""
@@ -172,7 +170,7 @@ class Writer:
             if seq > self.seq:
                 number = self._chunk + 1
                 db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (number, first, seq, *chunk.span(now_ns)))
-                sums = tiering.sum_chunk(db, first, self._odd(rows, chunk), self._folds(chunk))
+                sums = self._sums(chunk)
                 sketches = self._sketched(chunk)
                 tiering.write_seconds(db, number, sums, totals)
                 tiering.write_minutes(db, sums, sketches)
@@ -210,17 +208,12 @@ class Writer:
                 found.append(row)
         return self.seq + 1, seq, rows
 
-    def _odd(self, rows: Iterable[Shape], chunk: Chunk) -> list[tuple[int, Step]]:
-        """The train steps with phases that have no column."""
-        if not any(shape.odd for shape in rows):
-            return []
-        steps = [record for record, train in chunk.records if train and isinstance(record, Step)]
-        return [(self._run(step.run_id), step) for step in steps if not step.phases_ns.keys() <= _KNOWN]
-
-    def _folds(self, chunk: Chunk) -> list[tuple[int, Fold]]:
-        """The sums of train steps."""
-        folds = [record for record, _ in chunk.records if type(record) is Fold]
-        return [(self._run(one.run_id), one) for one in folds if one.kind in (None, "train") and one.steps > 0]
+    def _sums(self, chunk: Chunk) -> list[tiering.Sum]:
+        """A chunk's train steps, summed by run and second, in time order."""
+        sums = [tiering.sum_of_fold(self._run(fold.run_id), fold) for fold in chunk.folds]
+        for run_id, steps in chunk.trained.items():
+            sums += tiering.sum_steps(self._run(run_id), steps)
+        return sorted(sums, key=lambda one: one.t)
 
     def _run(self, run_id: str) -> int:
         found = self._runs.get(run_id)
