@@ -49,7 +49,6 @@ class Run(Record, tag="run", frozen=True, kw_only=True):
     cores: int | None = None
     tracer_attached: bool | None = None
     label: str | None = None
-    detail_every: int | None = None
     hooks: list[str] | None = None
     simulated: bool | None = None
 
