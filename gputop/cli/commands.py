@@ -22,6 +22,7 @@ COMMANDS = {
     "diff": "two runs side by side: what changed, and is it beyond the noise",
     "export": "a recording for pandas, DuckDB, spreadsheets or a trace viewer",
     "recover": "save what can be saved of a damaged recording",
+    "scrub": "a copy without command lines, users, host names and paths, to be shared",
     "doctor": "what works here and what doesn't, each with its mend",
 }
 """Commands and what they do, as listed in help; each lives in the module of its name."""
