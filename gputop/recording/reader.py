@@ -6,7 +6,7 @@ import os
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,14 @@ class Recording:
         except sqlite3.Error as error:
             raise self._damaged(error) from None
 
+    @contextmanager
+    def _as_unreadable(self) -> Iterator[None]:
+        """Say what SQLite says of a damaged file as Unreadable does."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+
     def _damaged(self, error: Exception) -> Unreadable:
         if "locked" in str(error) or "unable to open" in str(error):
             return Unreadable(f"{self.path} can't be opened now ({error}); is its folder readable?")
@@ -80,10 +88,8 @@ class Recording:
 
     def info(self) -> Info:
         """What the recording holds now. Raises Unreadable."""
-        try:
+        with self._as_unreadable():
             return self._info()
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
 
     def _info(self) -> Info:
         db = self._db
@@ -129,8 +135,9 @@ class Recording:
             )  # fmt: skip
 
     def last_seq(self) -> int:
-        """The number of the newest record."""
-        return self._db.execute("SELECT max(last_seq) FROM chunk").fetchone()[0] or 0
+        """The number of the newest record. Raises Unreadable."""
+        with self._as_unreadable():
+            return self._db.execute("SELECT max(last_seq) FROM chunk").fetchone()[0] or 0
 
     def records(
         self,
@@ -152,10 +159,11 @@ class Recording:
 
     def _reach(self, from_ns: int | None, to_ns: int | None) -> tuple[int, int]:
         """The numbers between which all records of a stretch of time lie."""
-        row = self._db.execute(
-            "SELECT min(first_seq), max(last_seq) FROM chunk WHERE to_ns >= ? AND from_ns <= ?",
-            (from_ns if from_ns is not None else 0, to_ns if to_ns is not None else 2**63 - 1),
-        ).fetchone()
+        with self._as_unreadable():
+            row = self._db.execute(
+                "SELECT min(first_seq), max(last_seq) FROM chunk WHERE to_ns >= ? AND from_ns <= ?",
+                (from_ns if from_ns is not None else 0, to_ns if to_ns is not None else 2**63 - 1),
+            ).fetchone()
         return (row[0], row[1]) if row[0] is not None else (1, 0)
 
     def numbered(
@@ -164,15 +172,13 @@ class Recording:
         """The same with their numbers: after_seq < number <= upto_seq. Raises Unreadable."""
         tables = [TABLES[cls] for cls in (types if types is not None else TABLES) if cls in TABLES]
         upto = self.last_seq() if upto_seq is None else upto_seq
-        after_seq = max(after_seq, (self._first_seq(tables) or 1) - 1)
-        batch = FIRST_BATCH if len(tables) > 1 else max(BATCH, upto)
-        try:
+        with self._as_unreadable():
+            after_seq = max(after_seq, (self._first_seq(tables) or 1) - 1)
+            batch = FIRST_BATCH if len(tables) > 1 else max(BATCH, upto)
             while after_seq < upto:
                 end = min(upto, after_seq + batch)
                 yield from self._batch(tables, after_seq, end)
                 after_seq, batch = end, min(2 * batch, max(BATCH, batch))
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
         self._tell_bad()
 
     def _first_seq(self, tables: Sequence[Table]) -> int | None:
@@ -224,8 +230,9 @@ class Recording:
         return [record for record in self.records(types=(Verdict,)) if isinstance(record, Verdict)]
 
     def changes(self) -> dict[str, list[tuple[int, str]]]:
-        """By run, the (t, cause) at which a recorded verdict began to hold."""
-        self._look_said()
+        """By run, the (t, cause) at which a recorded verdict began to hold. Raises Unreadable."""
+        with self._as_unreadable():
+            self._look_said()
         out: dict[str, list[tuple[int, str]]] = {}
         for run_id, said in self._said.items():
             mine = out[run_id] = [(said[0][0], said[0][1])]
@@ -233,11 +240,12 @@ class Recording:
         return out
 
     def said(self, run_id: str, t_ns: int) -> Verdict | None:
-        """The recorded verdict of a run that was in force at a time."""
-        self._look_said()
-        said = self._said.get(run_id, [])
-        at = bisect_right(said, t_ns, key=lambda one: one[0])
-        found = [record for _, record in self.rows(Verdict, "seq = ?", (said[at - 1][2],))] if at else []
+        """The recorded verdict of a run that was in force at a time. Raises Unreadable."""
+        with self._as_unreadable():
+            self._look_said()
+            said = self._said.get(run_id, [])
+            at = bisect_right(said, t_ns, key=lambda one: one[0])
+            found = [record for _, record in self.rows(Verdict, "seq = ?", (said[at - 1][2],))] if at else []
         return found[0] if found and isinstance(found[0], Verdict) else None
 
     def _look_said(self) -> None:
@@ -249,10 +257,11 @@ class Recording:
                 self._said.setdefault(self.run_id(run), []).append((t, cause, seq))
 
     def events(self, kinds: Sequence[str] | None = None) -> list[Event]:
-        """The events, of these kinds, in order of arrival."""
+        """The events, of these kinds, in order of arrival. Raises Unreadable."""
         table = TABLES[Event]
         where = f"kind IN ({', '.join('?' * len(kinds))})" if kinds is not None else "1"
-        found = [record for _, record in self._rows(table, where, tuple(kinds or ()))]
+        with self._as_unreadable():
+            found = [record for _, record in self._rows(table, where, tuple(kinds or ()))]
         return [record for record in found if isinstance(record, Event)]
 
     def seconds(self, run_id: str, from_ns: int, to_ns: int) -> list[Tier]:
@@ -270,7 +279,8 @@ class Recording:
         return self._tier_rows("minute", " AND ".join(where) + " ORDER BY t, run", tuple(values))
 
     def _key(self, run_id: str) -> int:
-        row = self._db.execute("SELECT run FROM run_key WHERE run_id = ?", (run_id,)).fetchone()
+        with self._as_unreadable():
+            row = self._db.execute("SELECT run FROM run_key WHERE run_id = ?", (run_id,)).fetchone()
         return row[0] if row is not None else -1
 
     def _tier_rows(self, name: str, where: str, values: Row) -> list[Tier]:
