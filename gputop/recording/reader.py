@@ -25,6 +25,9 @@ from gputop.records import SCHEMA, AnyRecord, Event, Record, Run, Verdict, super
 FIRST_BATCH, BATCH = 500, 8_000
 """Numbers read at a time, at first and at most: what bounds the memory of reading a recording from end to end."""
 
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises for a damaged file: also where what SQLite says of it is no text."""
+
 _BAD = (msgspec.MsgspecError, ValueError, KeyError, TypeError, IndexError, RecursionError)
 
 
@@ -45,20 +48,22 @@ class Recording:
         self._said_seq = 0
         if connection is None:
             refuse_foreign(path)
-        try:
+        with self._as_unreadable():
             self._db = connection if connection is not None else _open(path)
-            self._check_schema()
-            self._names = {table.name: self._columns(table) for table in TABLES.values()}
-            self._readings = {table.name: table.reading(self._names[table.name]) for table in TABLES.values()}
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
+            try:
+                self._check_schema()
+                self._names = {table.name: self._columns(table) for table in TABLES.values()}
+                self._readings = {table.name: table.reading(self._names[table.name]) for table in TABLES.values()}
+            except BaseException:
+                self.close()
+                raise
 
     @contextmanager
     def _as_unreadable(self) -> Iterator[None]:
         """Say what SQLite says of a damaged file as Unreadable does."""
         try:
             yield
-        except sqlite3.Error as error:
+        except _DAMAGE as error:
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> Unreadable:
@@ -314,10 +319,8 @@ class Recording:
         self, t_ns: int, *, column_ns: int = 2_000_000_000, columns: int = 300, exact_ns: int = 12_000_000_000
     ) -> Past:
         """Everything that a viewer at `t_ns` needs. Raises Unreadable."""
-        try:
+        with self._as_unreadable():
             return moment.at(self, self._db, t_ns, column_ns=column_ns, columns=columns, exact_ns=exact_ns)
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
 
     def close(self) -> None:
         """Let go of the file."""
@@ -343,7 +346,7 @@ def _open(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
     try:
         db.execute("SELECT 1 FROM meta LIMIT 1").fetchone()
-    except sqlite3.OperationalError as error:
+    except _DAMAGE as error:
         db.close()
         if "unable to open" not in str(error) and "readonly" not in str(error):
             raise

@@ -1,4 +1,4 @@
-"""Whatever file a command is given: an answer, or one sentence and code 3; never a traceback, a hang or a changed file."""
+"""Whatever file a command is given: an answer, or a sentence and code 3; no traceback, no hang, no changed file."""
 
 from __future__ import annotations
 
