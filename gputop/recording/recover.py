@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 
 from gputop.recording.errors import Unreadable
-from gputop.recording.header import first_bytes
+from gputop.recording.header import application_id, first_bytes
 from gputop.recording.images import Images
 from gputop.recording.pages import Tree, rows
 from gputop.recording.rewriting import new_file, write_anew
 from gputop.recording.salvage import Salvage
+from gputop.recording.schema import APPLICATION_ID
 from gputop.records import SCHEMA, AnyRecord
 
 MOST_GAPS = 1000
@@ -98,13 +99,13 @@ def recover(
 
     Raises Unreadable (nothing is left, or it is something else), FileExistsError (`out` exists) and OSError.
     """
-    first_bytes(path)
+    own = application_id(first_bytes(path)) == APPLICATION_ID
     with Images(path) as images:
         if not images.page_size:
             raise Unreadable(f"{path} holds nothing of a recording: there is nothing to save")
         warnings = _of_the_log(images, path)
         left = Salvage(images)
-        _refuse(left, path)
+        _refuse(left, path, images, own=own)
         count = Count(left.chunks.first_seq, progress, left.chunks.last_seq)
         with new_file(out, path, force=force) as partial:
             saved = write_anew(count.through(left.records()), partial)
@@ -125,10 +126,15 @@ def rescue(path: Path, records: Iterable[AnyRecord], out: Path, *, force: bool =
     return Recovery(saved=dict(saved), from_ns=count.from_ns, to_ns=count.to_ns)
 
 
-def _refuse(left: Salvage, path: Path) -> None:
+def _refuse(left: Salvage, path: Path, images: Images, *, own: bool) -> None:
     schema = left.meta.get("schema")
-    if left.foreign:
+    if left.foreign and not own:
         raise Unreadable(f"{path} is an SQLite file, but not a recording of gputop")
+    if (left.foreign or left.empty) and own and not images.has_log:
+        raise Unreadable(
+            f"{path} holds no record: all there was may be in {path.name}-wal, which is not beside it; "
+            "without that there is nothing to save"
+        )
     if left.empty:
         raise Unreadable(f"{path} holds no record that can be read: there is nothing to save")
     if isinstance(schema, int) and schema > SCHEMA:

@@ -255,6 +255,12 @@ def test_all_of_a_short_recording_is_in_its_log(tmp_path: Path) -> None:
     assert saved(killed.copy(tmp_path / "b", main=b"", log=killed.log))[0] == killed.whole
 
 
+def test_a_file_whose_log_held_everything_says_where_it_was(tmp_path: Path) -> None:
+    killed = Killed(tmp_path, checkpoint=False)
+    with pytest.raises(Unreadable, match="may be in bad.gputop-wal, which is not beside it"):
+        saved(killed.copy(tmp_path / "a"))
+
+
 def test_without_its_log_what_was_in_the_file_is_saved_and_the_rest_spoken_of(tmp_path: Path) -> None:
     killed = Killed(tmp_path, checkpoint=True)
     got, found = saved(killed.copy(tmp_path / "a"))
