@@ -16,6 +16,9 @@ from gputop.recording.pages import LEAF, PAGE_SIZES, Bad, Tree
 SAMPLED = 200
 """Pages looked at to learn where pages begin and how long they are."""
 
+SEARCHED = 4 * 1024 * 1024
+"""Bytes searched for a page where none begins where it should."""
+
 LOG_HEADER, FRAME_HEADER = 32, 24
 LOG_MAGIC = (0x377F0682, 0x377F0683)
 
@@ -107,9 +110,22 @@ class Images:
         best = max(tries, key=lambda one: scores[one])
         if scores[best] > 0:
             return best
+        if (start := self._first_leaf(usual := PAGE_SIZES[0], size)) is not None:
+            return usual, start % usual - usual
         if said in PAGE_SIZES:
             return said, 0
         return (self._log_page_size(), 0)
+
+    def _first_leaf(self, page_size: int, size: int) -> int | None:
+        """Where some leaf of the usual size begins, in a file whose pages lie on no multiple of it any more."""
+        data = os.pread(self._file.fileno(), min(size, SEARCHED), 0)
+        at = data.find(LEAF)
+        while 0 <= at <= len(data) - page_size:
+            with suppress(Bad, struct.error):
+                if Tree(page := data[at : at + page_size], 2).cells and Tree(page, 2).end() == page_size:
+                    return at
+            at = data.find(LEAF, at + 1)
+        return None
 
     def _score(self, page_size: int, start: int, size: int) -> float:
         """How many of the sampled pages are leaves that end where they should, for each that was looked at."""
