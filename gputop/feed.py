@@ -12,7 +12,7 @@ import msgspec
 from gputop.axis import Axis
 from gputop.lookback import LookBack
 from gputop.recording.recorder import Recorder
-from gputop.sources import Source, Transport
+from gputop.sources import Profiles, Source, Transport
 from gputop.taping import CLOSE_S, Taping
 from gputop.tracks import S
 from gputop.view import View
@@ -170,6 +170,17 @@ class Feed:
     def stop_recording(self) -> None:
         """End the recording; its file is complete soon after."""
         self._order(self._taping.stop)
+
+    def profile(self, steps: int) -> None:
+        """Ask the run that is meant to profile its next steps; nothing where there is none, or nobody to ask."""
+
+        def ask() -> None:
+            runs = self._view.runs
+            run_id = self._selected or (runs[0].run.run_id if runs else None)
+            if run_id is not None and isinstance(self.source, Profiles):
+                self.source.profile(run_id, steps)
+
+        self._order(ask)
 
     def close(self) -> None:
         """Stop watching. The feed's own thread lets go of the source; it is given LEAVE_S to do so, and a recording

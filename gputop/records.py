@@ -142,6 +142,7 @@ class Step(Record, tag="step", frozen=True, kw_only=True):
     mem_reserved_bytes: int | None = None
     alloc_retries: int | None = None
     shapes: int | None = None
+    profiled: bool | None = None
     host_cpu_ns: int | None = None
 
 

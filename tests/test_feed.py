@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from gputop.feed import Feed
 from gputop.recording.past import Past
 from gputop.records import AnyRecord, Run, Step
@@ -63,6 +65,40 @@ class Fake:
 def training() -> list[AnyRecord]:
     steps = [Step(t=i * S, run_id="a", n=i, dur_ns=S, phases_ns={"data": S // 2}) for i in range(30)]
     return [Run(t=0, run_id="a", pid=1, host="h"), *steps]
+
+
+class Asked(Fake):
+    """A source that can be asked for profiles."""
+
+    def __init__(self, *batches: list[AnyRecord], endless: bool = False) -> None:
+        super().__init__(*batches, endless=endless)
+        self.profiles: list[tuple[str, int]] = []
+
+    def profile(self, run_id: str, steps: int) -> None:
+        self.profiles.append((run_id, steps))
+        self.closed.set()
+
+
+@pytest.mark.parametrize("selected", ["b", None])
+def test_a_profile_is_asked_of_the_run_that_is_meant(selected: str | None) -> None:
+    source = Asked(training(), endless=True)
+    feed = Feed(source).start()
+    view = feed.view()
+    while not view.runs:
+        view = feed.wait(view, 5)
+    feed.select(selected)
+    feed.profile(10)
+    assert source.closed.wait(5)
+    feed.close()
+    assert source.profiles == [(selected or "a", 10)]
+
+
+def test_a_source_that_can_not_be_asked_makes_no_profile() -> None:
+    feed = Feed(Fake(training())).start()
+    feed.profile(10)
+    feed._thread.join(5)
+    assert feed.fault is None
+    assert feed.view().runs
 
 
 def test_there_is_a_view_before_any_record() -> None:

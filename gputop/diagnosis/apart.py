@@ -1,4 +1,4 @@
-"""Steps that are in no mean: warm-up, the first of each epoch, and a single accident."""
+"""Steps that are in no mean: warm-up, the first of each epoch, those profiled on request, and a single accident."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def set_apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[
     everything = list(range(len(train)))
     warm = _warmup(train, lengths)
     firsts = [index for index in everything[1:] if index not in warm and _opens_epoch(train[index - 1], train[index])]
-    apart = {*warm, *firsts}
+    profiled = {index for index, step in enumerate(train) if step.profiled}
+    apart = {*warm, *firsts, *profiled}
     keep = [index for index in everything if index not in apart]
     if len(keep) >= APART_LEAVES:
         return keep, sorted(warm), firsts
-    keep = [index for index in everything if index not in warm]
+    keep = [index for index in everything if index not in warm and index not in profiled]
     if len(keep) >= APART_LEAVES:
         return keep, sorted(warm), firsts
     return everything, [], firsts

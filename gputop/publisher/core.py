@@ -109,9 +109,13 @@ class Publisher:
 
     def _choose_put(self) -> None:
         """Whether entries wait for the sending thread, or are read on the spot: a device's marks can't wait."""
-        waits = self.started and self.tape.ledger.loop.regions is None
         self.entries: deque[Entry] = self.tape.entries
-        self.put: Callable[[Entry], None] = self.entries.append if waits else self._read_at_once
+        self.put: Callable[[Entry], None] = self.plain_put()
+
+    def plain_put(self) -> Callable[[Entry], None]:
+        """What takes entries while no profile is made."""
+        waits = self.started and self.tape.ledger.loop.regions is None
+        return self.entries.append if waits else self._read_at_once
 
     def _read_at_once(self, entry: Entry) -> None:
         op, what, now = entry
@@ -261,6 +265,8 @@ class Publisher:
 
     def _watch_no_more(self) -> None:
         self.active = False
+        if self.sender is not None:
+            self.sender.profiling.leave()
         self.thread = self.live = NO_THREAD
 
     # Loaders
@@ -328,6 +334,7 @@ class Publisher:
         sender, self.sender = self.sender, None
         if sender is None:
             return
+        sender.profiling.leave()
         now = time.monotonic_ns()
         if get_ident() == self.thread:
             self.tape.cpu = time.thread_time_ns()

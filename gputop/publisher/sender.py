@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gputop.publisher.frames import stack_of
 from gputop.publisher.oath import confess
+from gputop.publisher.profiling import Profiling
 from gputop.publisher.ring import INBOX, Entry
 from gputop.publisher.sampling import EVERY_NS, Sampling
 from gputop.publisher.segment import Segment, to_record
@@ -51,6 +52,7 @@ class Sender:
         self._publisher = publisher
         self._ring = publisher.ring
         self._sampling = Sampling()
+        self.profiling = Profiling(publisher)
         self._post: Post | None = None
         self._over = threading.Event()
         self.wake = threading.Event()
@@ -114,6 +116,7 @@ class Sender:
                 post.look()
             except Exception as error:
                 confess("looking for viewers", error)
+        self.profiling.look(now)
         self._take_in(now)
         if post.connected:
             phase = self._publisher.tape.ledger.open_phase()
@@ -208,8 +211,16 @@ class Sender:
         elif request.kind == "mark" and request.text:
             self._publisher.note("marker", time.monotonic_ns(), 0, request.text[:200])
             self._post.send_apart(topic, [self._reply("mark")])
+        elif request.kind == "profile":
+            self.profiling.ask(request.steps, lambda why: self._tell_profile(topic, why))
         else:
-            self._post.send_apart(topic, [self._reply(request.kind, ok=False, why="not available yet")])
+            self._post.send_apart(topic, [self._reply(request.kind, ok=False, why="there is no such request")])
+
+    def _tell_profile(self, topic: bytes, why: str | None) -> None:
+        if why is None:
+            self._take_in(time.monotonic_ns())
+        if self._post is not None:
+            self._post.send_apart(topic, [self._reply("profile", ok=why is None, why=why)])
 
     def _backfill(self, request: Request, topic: bytes) -> None:
         ring = self._ring

@@ -215,6 +215,13 @@ def nothing(tape: Tape, _: None, now: int) -> None:
     """An entry made only to see what one costs."""
 
 
+def say(tape: Tape, fields: dict[str, Any], now: int) -> None:
+    """What there is to say of the step that is open."""
+    seg = tape.ledger.loop.seg
+    if seg is not None:
+        seg.say(**fields)
+
+
 def entry_cost(thread: int, get_ident: Callable[[], int], put: Callable[[Entry], None]) -> int:
     """What two entries cost here, in ns, by eight of them in a row."""
     start = monotonic_ns()
@@ -246,5 +253,6 @@ OPS: list[Callable[[Tape, Any, int], None]] = [
     own_cost,
     own_time,
     nothing,
+    say,
 ]
 """What reads each kind of entry, by its number."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -105,3 +105,11 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of everything at once, waiting for nothing."""
+
+
+@runtime_checkable
+class Profiles(Protocol):
+    """A source of trainings that can be asked to profile themselves."""
+
+    def profile(self, run_id: str, steps: int) -> None:
+        """Ask a training to profile its next steps. What it answers comes as records, or among the warnings."""

@@ -109,6 +109,10 @@ class LiveSource:
         silent = {found.card.id for found in self._subscriber.silent()}
         self._silent = {run_id: self._silent.get(run_id, now) for run_id in silent}
 
+    def profile(self, run_id: str, steps: int) -> None:
+        """Ask a training to profile its next steps. Only the thread that polls may call this."""
+        self._subscriber.request(run_id, "profile", steps=steps)
+
     def jumped(self, column_ns: int) -> Past | None:
         """Never: what happens now follows what happened."""
         return None

@@ -231,6 +231,9 @@ class Subscriber:
                 stream.drain(out)
                 if stream.behind():
                     self._request(stream, now)
+            elif record.kind == "profile":
+                if not record.ok:
+                    self._warn(f"no profile was made: {record.why or 'no reason was given'}")
             elif record.kind == "backfill":
                 stream.asked_ns = None
                 if record.from_seq is not None and stream.expected is not None and record.from_seq > stream.expected:
@@ -255,6 +258,10 @@ class Subscriber:
                 limit=BACKFILL_LIMIT,
             )
         )
+
+    def request(self, run_id: str, kind: str, *, steps: int | None = None) -> None:
+        """Ask one run for something. What it answers comes as records; a refusal is told among the `warnings`."""
+        self._send(Request(t=self._clock(), kind=kind, run_id=run_id, viewer=self.id, steps=steps))
 
     def _send(self, request: Request) -> None:
         try:

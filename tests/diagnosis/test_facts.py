@@ -72,6 +72,17 @@ def test_warm_up_and_first_steps_of_epochs_are_in_no_mean() -> None:
     assert [round(wait / 800, 1) for _, wait in loop.firsts] == [1.0, 1.0]
 
 
+def test_steps_that_were_profiled_are_in_no_mean() -> None:
+    def slow(i: int) -> dict[str, object]:
+        return {"other_ms": 400, "profiled": True} if 50 <= i < 71 else {}
+
+    loop = loop_of(trace(COMPUTE, n=100, each=slow, jitter=0))
+    assert loop.max_ms < 200
+    assert 0 < loop.n < loop.seen
+    assert not any(step.profiled for step in loop.steps)
+    assert loop.missing == 0
+
+
 def test_one_accident_is_set_apart_and_named() -> None:
     records = trace(COMPUTE, n=100, each=lambda i: {"other_ms": 5000 if i == 50 else 0}, gpu=busy())
     assert loop_of(records).lone == (50, pytest.approx(5084, rel=0.1))

@@ -46,13 +46,19 @@ _running: list[subprocess.Popen[str]] = []
 
 
 def start(
-    tmp: Path, code: str, *, torch: bool = False, name: str = "script.py", before: tuple[str, ...] = ()
+    tmp: Path,
+    code: str,
+    *,
+    torch: bool = False,
+    name: str = "script.py",
+    before: tuple[str, ...] = (),
+    cwd: Path | None = None,
 ) -> subprocess.Popen[str]:
     """Run a script; its stdout and stderr can be read. `end_all` ends it at the latest."""
     path = tmp / name
     path.write_text((TORCH if torch else "") + textwrap.dedent(code))
     process = subprocess.Popen(
-        [*before, sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*before, sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd
     )
     _running.append(process)
     return process
