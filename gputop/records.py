@@ -94,6 +94,7 @@ class Model(Record, tag="model", frozen=True, kw_only=True):
     dtypes: dict[str, int] | None = None
     on_cpu: list[str] | None = None
     autocast: bool | None = None
+    train_mode: bool | None = None
     compiled: bool | None = None
     matmul_tf32: bool | None = None
     optimizer: str | None = None

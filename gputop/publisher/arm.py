@@ -12,7 +12,9 @@ from gputop.publisher.hooks import frameworks, keras_optimizer
 from gputop.publisher.importhook import when_imported
 from gputop.publisher.oath import confess, mention
 
-HOOKS = ("loader", "backward", "optimizer", "transfers", "syncs", "checkpoint", "device", "frameworks")
+HOOKS = (
+    "loader", "backward", "optimizer", "transfers", "syncs", "checkpoint", "device", "frameworks", "model",
+)  # fmt: skip
 """Names of the automatic hooks, as `--no-hooks` and `no_hooks` take them."""
 
 
@@ -44,15 +46,17 @@ def _install(publisher: Publisher, leave_out: frozenset[str]) -> None:
 
 
 def _install_plain(publisher: Publisher, leave_out: frozenset[str]) -> None:
-    from gputop.publisher.hooks import backward, checkpoint, loader, optimizer
+    from gputop.publisher.hooks import autocast, backward, checkpoint, loader, optimizer, owner
 
-    plain: dict[str, Callable[[Publisher], Callable[[], None]]] = {
-        "loader": loader.install,
-        "backward": backward.install,
-        "optimizer": optimizer.install,
-        "checkpoint": checkpoint.install,
-    }
-    for name, install in plain.items():
+    plain: list[tuple[str, Callable[[Publisher], Callable[[], None]]]] = [
+        ("loader", loader.install),
+        ("backward", backward.install),
+        ("optimizer", optimizer.install),
+        ("checkpoint", checkpoint.install),
+        ("model", owner.install),
+        ("model", autocast.install),
+    ]
+    for name, install in plain:
         if name not in leave_out:
             _try(publisher, name, install)
 
@@ -84,7 +88,8 @@ def _try(
 ) -> None:
     try:
         (publisher.undo if undos is None else undos).append(install(publisher))
-        publisher.hooks.append(name)
+        if name not in publisher.hooks:
+            publisher.hooks.append(name)
     except Exception as error:
         confess(f"hook {name}", error)
 

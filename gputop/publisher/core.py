@@ -25,6 +25,7 @@ from gputop.publisher.regions import Regions
 from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
 from gputop.publisher.sender import Sender, exit_event
+from gputop.publisher.shapes import Shapes
 from gputop.publisher.tape import Tape
 from gputop.records import Event, Loader, Record, Run
 
@@ -63,6 +64,10 @@ class Publisher:
         self.armed = False
         self.compiled = False
         self.named: dict[str, Any] = {}
+        self.modules: list[weakref.ref[Any]] = []
+        """Modules of whose parameters optimizers were made."""
+        self.autocast: bool | None = None
+        """Whether forward runs in mixed precision, once a backward has shown it."""
         self._reset()
 
     def _reset(self) -> None:
@@ -89,6 +94,7 @@ class Publisher:
         self.saving = False
         """A checkpoint is being written: what else is saved meanwhile is part of it."""
         self.requests = 0
+        self.shapes = Shapes()
         self._new_ledger()
 
     def _new_ledger(self) -> None:

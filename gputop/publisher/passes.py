@@ -52,7 +52,8 @@ class Pass(Generic[T]):
         if publisher is None or get_ident() != publisher.thread or publisher.asking:
             return next(self._iterator)
         asked = monotonic_ns()
-        if asked - publisher.asked_at > CPU_FROM_NS:
+        slow = asked - publisher.asked_at > CPU_FROM_NS
+        if slow:
             publisher.put((CPU, thread_time_ns(), asked))
         publisher.asked_at = asked
         publisher.put((REQUEST, self._source, asked))
@@ -63,7 +64,12 @@ class Pass(Generic[T]):
             _failed(publisher, self._source, exhausted=isinstance(error, StopIteration))
             raise
         publisher.asking = False
-        publisher.put((ARRIVE, samples_of(item), monotonic_ns()))
+        now = monotonic_ns()
+        publisher.put((ARRIVE, samples_of(item), now))
+        if slow and self._source is not None:
+            shapes = publisher.shapes.see(self._source.loader_id, item)
+            if shapes is not None:
+                publisher.put((QUEUE, {"shapes": shapes}, now))
         if self._counts:
             _queue(publisher, self._iterable)
         publisher.requests = requests = publisher.requests + 1

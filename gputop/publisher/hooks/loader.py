@@ -46,7 +46,8 @@ def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
         source = self.__dict__.get(SOURCE) or _adopted(publisher, self)
         ready = _ready(self) if self._num_workers else None
         asked = monotonic_ns()
-        if asked - publisher.asked_at > CPU_FROM_NS:
+        slow = asked - publisher.asked_at > CPU_FROM_NS
+        if slow:
             publisher.put((CPU, thread_time_ns(), asked))
         publisher.asked_at = asked
         publisher.put((REQUEST, source, asked))
@@ -63,6 +64,8 @@ def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
         except Exception:
             samples = samples_of(batch)
         publisher.put((ARRIVE, samples, now))
+        if slow and (shapes := publisher.shapes.see(source.loader_id, batch)) is not None:
+            publisher.put((QUEUE, {"shapes": shapes}, now))
         if ready is not None:
             _tell_queue(publisher, self, ready, now - asked)
         publisher.requests = requests = publisher.requests + 1

@@ -1,58 +1,105 @@
-"""What is trained, read off the optimizer's parameters: no hook on any module."""
+"""What is trained, read off the optimizers' parameters: no hook on any module."""
 
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.hooks.owner import owner
 from gputop.records import Model
 
 MAX_NAMES = 8
 """Names told of what was found on the CPU."""
 
-
-def describe(publisher: Publisher, optimizer: Any, t: int) -> Model:
-    """The model record: where the parameters are, of what type, how they are updated."""
-    params = [param for group in optimizer.param_groups for param in group["params"]]
-    devices: dict[str, int] = {}
-    dtypes: dict[str, int] = {}
-    count = nbytes = 0
-    for param in params:
-        n = int(param.numel())
-        count += n
-        nbytes += n * int(param.element_size())
-        device, dtype = str(param.device), str(param.dtype).removeprefix("torch.")
-        devices[device] = devices.get(device, 0) + n
-        dtypes[dtype] = dtypes.get(dtype, 0) + n
-    named = publisher.named.get("model")
-    model = named() if named is not None else None
-    placed = max(devices, key=lambda name: devices[name]) if devices else None
-    if placed is not None and publisher.device is None:
-        publisher.learn(device=placed)
-    return Model(
-        t=t,
-        run_id=publisher.run_id,
-        name=type(model).__name__ if model is not None else None,
-        param_count=count,
-        param_bytes=nbytes,
-        param_tensors=len(params),
-        devices=devices,
-        dtypes=dtypes,
-        on_cpu=_on_cpu(model, devices),
-        compiled=publisher.compiled,
-        matmul_tf32=_tf32(),
-        optimizer=type(optimizer).__name__,
-        optimizer_fused=_fused(optimizer),
-    )
+MAX_PARTS = 4
+"""Optimizers of parts (a GAN's two) whose modules are looked for one by one."""
 
 
-def _on_cpu(model: Any, devices: dict[str, int]) -> list[str] | None:
-    """The first parameters and buffers on the CPU, of a model that is named and lies elsewhere too."""
-    if model is None or set(devices) == {"cpu"}:
+class Trained:
+    """The optimizers that have stepped, and what they train, all together."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._optimizers: dict[int, weakref.ref[Any]] = {}
+        self.untold = False
+        """An optimizer has been met that the last record knows nothing of."""
+
+    def meet(self, optimizer: Any) -> bool:
+        """One more optimizer has stepped; whether it is the first. One that is gone is forgotten."""
+        key, known = id(optimizer), self._optimizers
+        first = not known
+        known[key] = weakref.ref(optimizer, lambda _: known.pop(key, None))
+        self.untold = True
+        return first
+
+    def knows(self, optimizer: Any) -> bool:
+        """Whether it has been met."""
+        return id(optimizer) in self._optimizers
+
+    def describe(self, t: int, frame: FrameType | None = None) -> Model:
+        """The model record: where the parameters are, of what type, how they are updated. `frame`: who called."""
+        self.untold = False
+        publisher = self._publisher
+        optimizers = [one for ref in list(self._optimizers.values()) if (one := ref()) is not None]
+        params = list({id(param): param for one in optimizers for param in _params(one)}.values())
+        devices: dict[str, int] = {}
+        dtypes: dict[str, int] = {}
+        count = nbytes = 0
+        for param in params:
+            n = int(param.numel())
+            count += n
+            nbytes += n * int(param.element_size())
+            device, dtype = str(param.device), str(param.dtype).removeprefix("torch.")
+            devices[device] = devices.get(device, 0) + n
+            dtypes[dtype] = dtypes.get(dtype, 0) + n
+        models = _models(publisher, optimizers, params, frame)
+        placed = max(devices, key=lambda name: devices[name]) if devices else None
+        if placed is not None and publisher.device is None:
+            publisher.learn(device=placed)
+        return Model(
+            t=t,
+            run_id=publisher.run_id,
+            name=", ".join(dict.fromkeys(type(model).__name__ for model in models)) or None,
+            param_count=count,
+            param_bytes=nbytes,
+            param_tensors=len(params),
+            devices=devices,
+            dtypes=dtypes,
+            on_cpu=_on_cpu(models, placed),
+            autocast=publisher.autocast,
+            train_mode=all(model.training for model in models) if models else None,
+            compiled=publisher.compiled or any(_compiled(model) for model in models) or _dynamo_ran(),
+            matmul_tf32=_tf32(),
+            optimizer=", ".join(dict.fromkeys(type(one).__name__ for one in optimizers)),
+            optimizer_fused=_fused(optimizers),
+        )
+
+
+def _params(optimizer: Any) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _models(publisher: Publisher, optimizers: list[Any], params: list[Any], frame: FrameType | None) -> list[Any]:
+    """The module that holds all parameters, or else those that hold one optimizer's each."""
+    whole = owner(publisher, params, frame)
+    if whole is not None:
+        return [whole]
+    if not 2 <= len(optimizers) <= MAX_PARTS:
+        return []
+    parts = [owner(publisher, list(_params(one)), frame) for one in optimizers]
+    return list({id(part): part for part in parts if part is not None}.values())
+
+
+def _on_cpu(models: list[Any], placed: str | None) -> list[str] | None:
+    """The first parameters and buffers on the CPU, of a model most of which lies elsewhere."""
+    if placed is None or placed == "cpu":
         return None
-    names = [name for name, tensor in _tensors(model) if tensor.is_cpu]
+    names = [name for model in models for name, tensor in _tensors(model) if tensor.device.type == "cpu"]
     return names[:MAX_NAMES] or None
 
 
@@ -61,9 +108,25 @@ def _tensors(model: Any) -> Iterator[tuple[str, Any]]:
     yield from model.named_buffers()
 
 
-def _fused(optimizer: Any) -> bool | None:
-    value = optimizer.defaults.get("fused") if isinstance(optimizer.defaults, dict) else None
-    return value if isinstance(value, bool) else None
+def _compiled(model: Any) -> bool:
+    """Whether `model.compile()` was called, of it or of a part of it; wrappers by `torch.compile` are seen as such."""
+    return any(
+        vars(part).get("_compiled_call_impl") is not None or type(part).__name__ == "OptimizedModule"
+        for part in model.modules()
+    )
+
+
+def _dynamo_ran() -> bool:
+    """Whether torch.compile has compiled anything in this process."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return bool((counters.get("frames") or {}).get("ok"))
+
+
+def _fused(optimizers: list[Any]) -> bool | None:
+    """Whether all were made with `fused=True`; None where none says."""
+    said = [one.defaults.get("fused") for one in optimizers if isinstance(one.defaults, dict)]
+    known = [value for value in said if isinstance(value, bool)]
+    return all(known) if known else None
 
 
 def _tf32() -> bool | None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from gputop.publisher.core import Publisher
 from gputop.publisher.entries import OPTIMIZER, OPTIMIZER_DONE
-from gputop.publisher.hooks.model import describe
+from gputop.publisher.hooks.model import Trained
 
 
 def install(publisher: Publisher) -> Callable[[], None]:
     """Register the hooks. The first step of an optimizer also tells what model it trains."""
     module = sys.modules["torch.optim.optimizer"]
-    known: set[int] = set()
+    trained = Trained(publisher)
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if get_ident() == publisher.live or publisher.trains():
@@ -32,14 +32,16 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 publisher.closure = None
                 publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
             publisher.put((OPTIMIZER_DONE, None if publisher.requests else thread_time_ns(), monotonic_ns()))
-            if id(optimizer) not in known:
-                first(optimizer)
+            if trained.untold or not trained.knows(optimizer):
+                tell(optimizer)
 
-    def first(optimizer: Any) -> None:
-        known.add(id(optimizer))
+    def tell(optimizer: Any) -> None:
+        """Of several optimizers the first is told at once, the others together, when one steps again."""
         try:
+            if not trained.knows(optimizer) and not trained.meet(optimizer):
+                return
             publisher.learn_device()
-            publisher.say(describe(publisher, optimizer, time_ns()), "model")
+            publisher.say(trained.describe(time_ns(), sys._getframe(2)), "model")
         except Exception as error:
             publisher.fault("optimizer", error)
 
