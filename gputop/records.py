@@ -80,6 +80,7 @@ class Loader(Record, tag="loader", frozen=True, kw_only=True):
     worker_pids: list[int] | None = None
     dataset: str | None = None
     dataset_path_fs: str | None = None
+    iterable: bool | None = None
     batches: int | None = None
 
 

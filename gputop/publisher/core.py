@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
-from gputop.publisher import identity, tape
+from gputop.publisher import dataset, identity, tape
 from gputop.publisher.device import DeviceClock
 from gputop.publisher.entries import OWN_COST, OWN_TIME, Entry
 from gputop.publisher.frames import caller_site
 from gputop.publisher.ledger import Ledger
+from gputop.publisher.loading import content, loader_record
 from gputop.publisher.oath import confess
 from gputop.publisher.regions import Regions
 from gputop.publisher.ring import Ring
@@ -27,7 +28,7 @@ from gputop.publisher.segment import Segment, Source
 from gputop.publisher.sender import Sender, exit_event
 from gputop.publisher.shapes import Shapes
 from gputop.publisher.tape import Tape
-from gputop.records import Event, Loader, Record, Run
+from gputop.records import Event, Record, Run
 
 UNDECIDED_HELD = 64
 """Steps kept of a process that is no run yet: batches looked at before the training."""
@@ -298,9 +299,11 @@ class Publisher:
 
     def describe_loader(self, loader: Any, source: Source, worker_pids: list[int] | None) -> None:
         """Put out a loader's configuration and its workers, where they have changed."""
-        record = loader_record(self.run_id, time.time_ns(), loader, source, worker_pids)
         key = f"loader {source.loader_id}"
-        if _content(self.facts.get(key)) != _content(record):
+        known = self.facts.get(key)
+        kind = known.dataset_path_fs if known is not None else dataset.file_system(getattr(loader, "dataset", None))
+        record = loader_record(self.run_id, time.time_ns(), loader, source, worker_pids, kind)
+        if content(known) != content(record):
             self.say(record, key)
 
     # Steps
@@ -387,54 +390,6 @@ def in_loader_worker() -> bool:
     """Whether this process is a worker of a torch DataLoader."""
     module = sys.modules.get("torch.utils.data._utils.worker")
     return module is not None and getattr(module, "_worker_info", None) is not None
-
-
-def loader_record(run_id: str, t: int, loader: Any, source: Source, worker_pids: list[int] | None) -> Loader:
-    """A loader's configuration, as far as the object tells it."""
-
-    def known(name: str, kind: type) -> Any:
-        value = getattr(loader, name, None)
-        return value if isinstance(value, kind) else None
-
-    try:
-        batches = len(loader)
-    except Exception:
-        batches = None
-    context = getattr(loader, "multiprocessing_context", None)
-    workers = known("num_workers", int)
-    dataset = getattr(loader, "dataset", None)
-    return Loader(
-        t=t,
-        run_id=run_id,
-        loader_id=source.loader_id or 0,
-        num_workers=workers,
-        prefetch_factor=known("prefetch_factor", int),
-        pin_memory=known("pin_memory", bool),
-        persistent_workers=known("persistent_workers", bool),
-        in_order=known("in_order", bool),
-        batch_size=known("batch_size", int),
-        drop_last=known("drop_last", bool),
-        start_method=_start_method(context) if workers else None,
-        worker_pids=worker_pids,
-        dataset=dataset if isinstance(dataset, str) else type(dataset).__name__ if dataset is not None else None,
-        batches=batches,
-    )
-
-
-def _start_method(context: Any) -> str | None:
-    if context is not None:
-        return str(context.get_start_method())
-    import multiprocessing
-
-    return multiprocessing.get_start_method(allow_none=True)
-
-
-def _content(record: Record | None) -> Any:
-    return (
-        None
-        if record is None
-        else [getattr(record, name) for name in record.__struct_fields__ if name not in ("t", "run_id")]
-    )
 
 
 def _exit_label() -> str | None:

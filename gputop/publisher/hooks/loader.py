@@ -15,6 +15,7 @@ from gputop.publisher.core import LOOK_EVERY, Publisher
 from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.hooks.patch import all_of, replace
+from gputop.publisher.hooks.workers import Workers
 from gputop.publisher.segment import Source
 
 SOURCE = "_gputop_pass"
@@ -29,8 +30,9 @@ def install(publisher: Publisher) -> Callable[[], None]:
     dataloader = sys.modules["torch.utils.data.dataloader"]
     base = dataloader._BaseDataLoaderIter
     classes = [cls for cls in (base, *_subclasses(base)) if "__next__" in vars(cls)]
-    undos = [replace(cls, "__next__", lambda original: _next(publisher, original)) for cls in classes]
-    undos.append(replace(dataloader.DataLoader, "__iter__", lambda original: _iter(publisher, original)))
+    workers = Workers(publisher)
+    undos = [replace(cls, "__next__", lambda original: _next(publisher, workers, original)) for cls in classes]
+    undos.append(replace(dataloader.DataLoader, "__iter__", lambda original: _iter(publisher, workers, original)))
     return all_of(undos)
 
 
@@ -39,7 +41,7 @@ def _subclasses(cls: type) -> list[type]:
     return found + [deeper for one in found for deeper in _subclasses(one)]
 
 
-def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def __next__(self: Any) -> Any:  # noqa: N807
         if get_ident() != publisher.thread or publisher.asking:
             return original(self)
@@ -55,7 +57,10 @@ def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
         try:
             batch = original(self)
         except BaseException as error:
-            _failed(publisher, source, exhausted=isinstance(error, StopIteration) and not _kept(self, sys._getframe(1)))
+            over = isinstance(error, StopIteration)
+            _failed(publisher, source, exhausted=over and not _kept(self, sys._getframe(1)))
+            if self._num_workers:
+                _tell_workers(workers, self, source, error)
             raise
         publisher.asking = False
         now = monotonic_ns()
@@ -76,11 +81,11 @@ def _next(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
     return __next__
 
 
-def _iter(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _iter(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def __iter__(self: Any) -> Any:  # noqa: N807
         if not publisher.mine():
             return original(self)
-        asked = False
+        asked, start = False, monotonic_ns()
         try:
             source = publisher.new_pass(self)
             if not publisher.asking:
@@ -102,8 +107,9 @@ def _iter(publisher: Publisher, original: Callable[[Any], Any]) -> Callable[[Any
                 publisher.asking = False
                 publisher.put((ARRIVE, None, monotonic_ns()))
                 _adopt(publisher, iterator, source)
-            workers = getattr(iterator, "_workers", None)
-            publisher.describe_loader(self, source, [worker.pid for worker in workers] if workers else None)
+                workers.started(iterator, source.loader_id, start, monotonic_ns())
+            crew = getattr(iterator, "_workers", None)
+            publisher.describe_loader(self, source, [worker.pid for worker in crew] if crew else None)
         except Exception as error:
             publisher.fault("loader", error)
         return iterator
@@ -144,6 +150,14 @@ def _failed(publisher: Publisher, source: Source, *, exhausted: bool) -> None:
     if exhausted:
         source.over = True
         publisher.put((CLOSE, source, now))
+
+
+def _tell_workers(workers: Workers, iterator: Any, source: Source, error: BaseException) -> None:
+    """No batch came from a loader with workers: are they gone, as they should, or has one died?"""
+    if isinstance(error, StopIteration):
+        workers.done(iterator, source.loader_id, monotonic_ns())
+    else:
+        workers.failed(error, monotonic_ns())
 
 
 def _kept(iterator: Any, caller: FrameType) -> bool:
