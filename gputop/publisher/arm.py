@@ -13,9 +13,13 @@ from gputop.publisher.importhook import when_imported
 from gputop.publisher.oath import confess, mention
 
 HOOKS = (
-    "loader", "backward", "optimizer", "transfers", "syncs", "checkpoint", "device", "frameworks", "model",
+    "loader", "backward", "optimizer", "transfers", "syncs", "checkpoint", "device", "frameworks", "model", "comm",
+    "gc", "recompile",
 )  # fmt: skip
 """Names of the automatic hooks, as `--no-hooks` and `no_hooks` take them."""
+
+TENSOR_METHODS = ("transfers", "syncs")
+"""Those on methods of Tensor: only where a device is possible."""
 
 
 def arm(publisher: Publisher, leave_out: frozenset[str] = frozenset(), *, imported: bool = False) -> None:
@@ -39,14 +43,13 @@ def _install(publisher: Publisher, leave_out: frozenset[str]) -> None:
         _install_plain(publisher, leave_out)
         if "device" not in leave_out:
             find_device(publisher)
-        if publisher.device is not None:
-            _install_methods(publisher, leave_out)
+        _install_methods(publisher, leave_out, ("comm", *(TENSOR_METHODS if publisher.device is not None else ())))
     except Exception as error:
         publisher.fault("hooks", error)
 
 
 def _install_plain(publisher: Publisher, leave_out: frozenset[str]) -> None:
-    from gputop.publisher.hooks import autocast, backward, checkpoint, loader, optimizer, owner
+    from gputop.publisher.hooks import autocast, backward, checkpoint, loader, optimizer, owner, pauses, recompiles
 
     plain: list[tuple[str, Callable[[Publisher], Callable[[], None]]]] = [
         ("loader", loader.install),
@@ -55,26 +58,32 @@ def _install_plain(publisher: Publisher, leave_out: frozenset[str]) -> None:
         ("checkpoint", checkpoint.install),
         ("model", owner.install),
         ("model", autocast.install),
+        ("gc", pauses.install),
+        ("recompile", recompiles.install),
     ]
     for name, install in plain:
         if name not in leave_out:
             _try(publisher, name, install)
 
 
-def _install_methods(publisher: Publisher, leave_out: frozenset[str]) -> None:
-    """The patches of Tensor's methods: only where a device is possible, and only while nothing is compiled."""
+def _install_methods(publisher: Publisher, leave_out: frozenset[str], names: tuple[str, ...]) -> None:
+    """The patches that would break the graphs of `torch.compile`: only while nothing is compiled."""
+    from gputop.publisher.hooks import comm, syncs, transfers
     from gputop.publisher.hooks import compile as compiling
-    from gputop.publisher.hooks import syncs, transfers
 
+    publisher.compiled = publisher.compiled or compiling.in_use()
+    if publisher.compiled:
+        return
+    installs = {"comm": comm.install, "transfers": transfers.install, "syncs": syncs.install}
     undos: list[Callable[[], None]] = []
-    for name, install in (("transfers", transfers.install), ("syncs", syncs.install)):
+    for name in names:
         if name not in leave_out:
-            _try(publisher, name, install, undos)
+            _try(publisher, name, installs[name], undos)
 
     def retreat() -> None:
         while undos:
             undos.pop()()
-        publisher.hooks = [name for name in publisher.hooks if name not in ("transfers", "syncs")]
+        publisher.hooks = [name for name in publisher.hooks if name not in names]
 
     publisher.undo.append(retreat)
     _try(publisher, "compile", lambda one: compiling.install(one, retreat))

@@ -65,6 +65,8 @@ class Publisher:
         self.armed = False
         self.compiled = False
         self.named: dict[str, Any] = {}
+        self.each_second: list[Callable[[int], None]] = []
+        """What the sending thread calls once a second, with the monotonic time."""
         self.modules: list[weakref.ref[Any]] = []
         """Modules of whose parameters optimizers were made."""
         self.autocast: bool | None = None

@@ -259,6 +259,8 @@ class Sender:
         """Once a second: a sign of life, and where the loop's own time went."""
         publisher, ring = self._publisher, self._ring
         self._watch_clock(now)
+        for look in tuple(publisher.each_second):
+            look(now)
         if self._post is None or not self._post.connected:
             return
         phase = publisher.tape.ledger.open_phase()

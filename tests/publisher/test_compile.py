@@ -27,7 +27,7 @@ if mode != "plain":
     gputop.watch()
     if mode == "device":
         from gputop.publisher import arm, core
-        arm._install_methods(core.current, frozenset())
+        arm._install_methods(core.current, frozenset(), arm.TENSOR_METHODS)
 torch.manual_seed(0)
 net = Net()
 optimizer = torch.optim.SGD(net.parameters(), 0.01)

@@ -329,7 +329,7 @@ def test_gputop_run_watches_an_unmodified_script(tmp_path: Path, listener: Liste
     assert isinstance(run, Run)
     assert run.pid == process.pid
     assert run.script == "script.py"
-    assert run.hooks == ["loader", "backward", "optimizer", "checkpoint", "model"]
+    assert run.hooks == ["loader", "backward", "optimizer", "checkpoint", "model", "gc", "recompile", "comm", "compile"]
     plain = finish(start(tmp_path, "print(train(loader(), steps=60))", torch=True))
     assert out == plain, "the loss is the same to the last bit"
 

@@ -25,3 +25,8 @@ def install(publisher: Publisher, retreat: Callable[[], None]) -> Callable[[], N
         return compile
 
     return replace(sys.modules["torch"], "compile", noticing)
+
+
+def in_use() -> bool:
+    """Whether the script has used it already, before anyone watched."""
+    return bool(getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", None))

@@ -24,27 +24,24 @@ class Trained:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self._optimizers: dict[int, weakref.ref[Any]] = {}
+        self.known: dict[int, weakref.ref[Any]] = {}
+        """Those met, by id."""
         self.untold = False
         """An optimizer has been met that the last record knows nothing of."""
 
     def meet(self, optimizer: Any) -> bool:
         """One more optimizer has stepped; whether it is the first. One that is gone is forgotten."""
-        key, known = id(optimizer), self._optimizers
+        key, known = id(optimizer), self.known
         first = not known
         known[key] = weakref.ref(optimizer, lambda _: known.pop(key, None))
         self.untold = True
         return first
 
-    def knows(self, optimizer: Any) -> bool:
-        """Whether it has been met."""
-        return id(optimizer) in self._optimizers
-
     def describe(self, t: int, frame: FrameType | None = None) -> Model:
         """The model record: where the parameters are, of what type, how they are updated. `frame`: who called."""
         self.untold = False
         publisher = self._publisher
-        optimizers = [one for ref in list(self._optimizers.values()) if (one := ref()) is not None]
+        optimizers = [one for ref in list(self.known.values()) if (one := ref()) is not None]
         params = list({id(param): param for one in optimizers for param in _params(one)}.values())
         devices: dict[str, int] = {}
         dtypes: dict[str, int] = {}

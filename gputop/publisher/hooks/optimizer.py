@@ -32,13 +32,13 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 publisher.closure = None
                 publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
             publisher.put((OPTIMIZER_DONE, None if publisher.requests else thread_time_ns(), monotonic_ns()))
-            if trained.untold or not trained.knows(optimizer):
+            if trained.untold or id(optimizer) not in trained.known:
                 tell(optimizer)
 
     def tell(optimizer: Any) -> None:
         """Of several optimizers the first is told at once, the others together, when one steps again."""
         try:
-            if not trained.knows(optimizer) and not trained.meet(optimizer):
+            if id(optimizer) not in trained.known and not trained.meet(optimizer):
                 return
             publisher.learn_device()
             publisher.say(trained.describe(time_ns(), sys._getframe(2)), "model")

@@ -36,7 +36,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
                 before, after = on_device(self), on_device(out)
                 if after and not before and not isinstance(self, parameter):
                     _copied(publisher, self, start)
-                elif before and not after:
+                elif before and not after and not _unblocking(args, kwargs):
                     nbytes = self.nbytes
                     publisher.put((SYNCED, (caller_site(), ".to(cpu)", start, nbytes), monotonic_ns()))
             except Exception as error:
@@ -52,8 +52,11 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
             start = monotonic_ns()
             out = original(self, src, *args, **kwargs)
             try:
-                if on_device(self) and not on_device(src):
+                before, after = on_device(src), on_device(self)
+                if after and not before:
                     _copied(publisher, src, start)
+                elif before and not after and not _unblocking(args, kwargs):
+                    publisher.put((SYNCED, (caller_site(), ".copy_()", start, int(src.nbytes)), monotonic_ns()))
             except Exception as error:
                 publisher.fault("transfers", error)
             return out
@@ -62,6 +65,11 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
 
     tensor = torch.Tensor
     return all_of([replace(tensor, "to", moved), replace(tensor, "cuda", moved), replace(tensor, "copy_", copied)])
+
+
+def _unblocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a copy was asked for with `non_blocking`: the first flag there can be, of both methods."""
+    return bool(kwargs.get("non_blocking", next((one for one in args if isinstance(one, bool)), False)))
 
 
 def _copied(publisher: Publisher, source: Any, start: int) -> None:
