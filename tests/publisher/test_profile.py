@@ -9,7 +9,7 @@ import pytest
 
 from gputop.publisher.profile_sums import Seen, Sums
 from gputop.records import AnyRecord, Event, Profile, Run, Step
-from tests.publisher.processes import Listener, finish, of, start, steps
+from tests.publisher.processes import Listener, event, finish, of, start, steps
 
 
 @pytest.fixture
@@ -201,6 +201,7 @@ def test_other_loops_are_profiled_too(tmp_path: Path, listener: Listener, how: s
     profile = of(Profile, listener.until(profiles(1)))[0]
     assert {op["calls"] for op in profile.top_ops or () if op["name"] == "aten::addmm"} == {5}
     (tmp_path / "over").touch()
+    listener.until(event("exit"))
     finish(process)
     assert sum(bool(step.profiled) for step in of(Step, listener.records)) == 6
 
