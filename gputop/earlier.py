@@ -14,7 +14,7 @@ import msgspec
 
 from gputop.diagnosis.causes import unknown
 from gputop.recording.past import GpuPast, HostPast, Past, RunPast, Tier
-from gputop.records import AnyRecord, Gpu, Host, Record, Run, Sampler, Step, Verdict
+from gputop.records import AnyRecord, Gpu, Host, Record, Run, Sampler, Verdict, end_of
 from gputop.tiers import Cell
 from gputop.timeline import Timeline
 from gputop.tracks import (
@@ -74,7 +74,7 @@ def earlier(watch: Watch, t_ns: int) -> Earlier:
     for name, host in timeline.hosts.items():
         hosts[name], some = _host_past(host, t_ns)
         exact += some
-    exact.sort(key=_end)
+    exact.sort(key=end_of)
     past = Past(
         t_ns=t_ns,
         from_ns=t_ns if timeline.first_ns is None else timeline.first_ns,
@@ -85,10 +85,6 @@ def earlier(watch: Watch, t_ns: int) -> Earlier:
         hosts=hosts,
     )
     return Earlier(past, told)
-
-
-def _end(record: Record) -> int:
-    return record.t + record.dur_ns if isinstance(record, Step) else record.t
 
 
 def _until(records: Iterable[R], t_ns: int) -> list[R]:

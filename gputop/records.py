@@ -542,6 +542,11 @@ def _explain(error: Exception, head: Any, data: Any) -> Undecodable:
     return Undecodable(f"{tag}: {error}")
 
 
+def end_of(record: Record) -> int:
+    """When a record could have been known: a step when it was over, any other at its moment."""
+    return record.t + record.dur_ns if isinstance(record, Step) else record.t
+
+
 def implausible(record: Record) -> str | None:
     """Why a record's figures can't be meant, in words: negative times, durations or counts, or ones past 2^63."""
     if not 0 <= record.t < MAX_INT:

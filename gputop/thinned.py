@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gputop.recording.thinning import KEPT_RATE, sampled
+from gputop.recording.thinning import sampled, spacing
 from gputop.records import Fold, Step
 
 S = 1_000_000_000
@@ -62,8 +62,6 @@ def evenly(steps: tuple[Step, ...], folds: Sequence[Fold]) -> tuple[Step, ...]:
     rate = rates(train, folds)
     if rate is None:
         return steps
-    every = 1
-    while rate.steps / every > KEPT_RATE:
-        every *= 2
+    every = spacing(rate.steps)
     sample = tuple(step for step in steps if step.kind == "eval" or sampled(step, every))
     return sample if sum(step.kind != "eval" for step in sample) >= FEWEST else steps

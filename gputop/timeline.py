@@ -27,6 +27,7 @@ from gputop.records import (
     Site,
     Step,
     Verdict,
+    end_of,
     supersede,
 )
 from gputop.thinned import within_seconds
@@ -91,7 +92,7 @@ class Timeline:
 
     def add(self, record: Record) -> None:
         """Take in one record of any type."""
-        end = record.t + (record.dur_ns if isinstance(record, Step) else 0)
+        end = end_of(record)
         self.last_ns = end if self.last_ns is None else max(self.last_ns, end)
         self.first_ns = record.t if self.first_ns is None else min(self.first_ns, record.t)
         if isinstance(record, Step):

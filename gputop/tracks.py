@@ -6,6 +6,7 @@ from collections import deque
 
 import msgspec
 
+from gputop.recording.kinds import kind_of, ran_backward
 from gputop.recording.past import GpuPast, HostPast, RunPast
 from gputop.records import (
     Alive,
@@ -94,16 +95,12 @@ class RunTrack:
 
     def kind(self, step: Step) -> str:
         """What a step is: as its record says, else "train" when its loop is known to run backward (or none does)."""
-        if step.kind is not None:
-            return step.kind
-        if not self.backward_loaders or step.had_backward or step.loader_id in self.backward_loaders:
-            return "train"
-        return "eval"
+        return kind_of(step, self.backward_loaders)
 
     def add_step(self, step: Step, limit: int, keep_ns: int = EXACT_NS) -> None:
         """Take in a finished step; of all, the latest `limit` that ended at most `keep_ns` before it stay exact."""
         self._taken += 1
-        if step.had_backward or (step.had_backward is None and step.phases_ns.get("backward")):
+        if ran_backward(step):
             self.backward_loaders.add(step.loader_id)
         end = step.t + step.dur_ns
         steps = self.steps

@@ -88,6 +88,7 @@ class Publisher:
         self.sender: Sender | None = None
         self.loaders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.nameless: dict[str, int] = {}
+        self._next_loader = 0
         self.passes: dict[int, int] = {}
         self.asking = False
         """A batch has been asked for and is not there yet: what else is asked for meanwhile is part of that."""
@@ -282,7 +283,11 @@ class Publisher:
 
     def loader_id(self, loader: Any) -> int:
         """A number for a loader, the same for each pass over it. One made anew for each pass goes by its line."""
-        following = len(self.loaders) + len(self.nameless)
+        number = self._number_of(loader, self._next_loader)
+        self._next_loader = max(self._next_loader, number + 1)
+        return number
+
+    def _number_of(self, loader: Any, following: int) -> int:
         if isinstance(loader, Iterator) or not hasattr(loader, "__weakref__"):
             return self.nameless.setdefault(f"{type(loader).__name__} {caller_site()}", following)
         try:

@@ -8,7 +8,7 @@ import msgspec
 
 from gputop.recording.kinds import Kinds
 from gputop.recording.thinning import EXACT_RATE, thin
-from gputop.records import Fold, Loader, Model, Record, Run, Step
+from gputop.records import Fold, Loader, Model, Record, Run, Step, end_of
 
 DESCRIBING = (Run, Loader, Model)
 """Records that describe a run, whose times are not the time they tell of."""
@@ -31,8 +31,7 @@ class Chunk(msgspec.Struct):
         told = [record for record, _ in self.records if not isinstance(record, DESCRIBING)]
         if not told:
             return now_ns, now_ns
-        ends = [record.t + record.dur_ns if type(record) is Step else record.t for record in told]
-        return min(record.t for record in told), max(ends)
+        return min(record.t for record in told), max(map(end_of, told))
 
 
 def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = True) -> Chunk:

@@ -72,13 +72,12 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class System(msgspec.Struct, frozen=True):
-    """What is asked of the operating system. `unclaim` gives up this process's claim on a file that it has closed."""
+    """What is asked of the operating system."""
 
     open: Callable[[Path, int], Sink]
     identity: Callable[[Path], Identity | None] = identity
     free: Callable[[Path], tuple[int, int]] = volume.free_bytes
     whereabouts: Callable[[Identity], Path | None] = whereabouts
-    unclaim: Callable[[Path, int], None] = lambda path, now_ns: None
 
 
 class Destination:
@@ -145,7 +144,6 @@ class Destination:
     def _follow(self, now_ns: int) -> None:
         """See that the path still names the file that is open; if not, close that one and begin another."""
         if self._sink is None:
-            self._system.unclaim(self.path, now_ns)
             self._open(now_ns)
             return
         found = self._system.identity(self.path)
@@ -173,7 +171,6 @@ class Destination:
             for suffix in ("-wal", "-journal"):
                 with contextlib.suppress(FileNotFoundError):
                     os.replace(f"{self.path}{suffix}", f"{moved}{suffix}")
-            self._system.unclaim(moved, now_ns)
             self._system.open(moved, now_ns).close(now_ns)
 
     def _shut(self, now_ns: int) -> None:

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from gputop.records import Step
+
+
+def ran_backward(step: Step) -> bool:
+    """Whether a step's batch was followed by backward: as it says, else as its phases do."""
+    return bool(step.had_backward or (step.had_backward is None and step.phases_ns.get("backward")))
+
+
+def kind_of(step: Step, backward_loaders: Set[int | None]) -> str:
+    """What a step is: as it says, else "train" when its loop is known to run backward, or none is, else "eval"."""
+    if step.kind is not None:
+        return step.kind
+    if not backward_loaders or step.had_backward or step.loader_id in backward_loaders:
+        return "train"
+    return "eval"
 
 
 class Kinds:
@@ -12,10 +28,7 @@ class Kinds:
         self._backward: set[int | None] = set()
 
     def trains(self, step: Step) -> bool:
-        """Whether a step is a train step: as it says, else when its loop is known to run backward, or none is."""
-        backward = step.had_backward
-        if backward or (backward is None and "backward" in step.phases_ns):
+        """Whether a step is a train step, as far as the steps so far tell."""
+        if ran_backward(step):
             self._backward.add(step.loader_id)
-        if step.kind is not None:
-            return step.kind == "train"
-        return not self._backward or bool(backward) or step.loader_id in self._backward
+        return kind_of(step, self._backward) == "train"

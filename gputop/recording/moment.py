@@ -26,6 +26,7 @@ from gputop.records import (
     Sampler,
     Step,
     Verdict,
+    end_of,
 )
 
 if TYPE_CHECKING:
@@ -91,11 +92,6 @@ def _since(db: sqlite3.Connection, from_ns: int) -> tuple[int, int] | None:
         "SELECT id, first_seq FROM chunk WHERE to_ns >= ? ORDER BY to_ns LIMIT 1", (from_ns,)
     ).fetchone()
     return row
-
-
-def end_of(record: Record) -> int:
-    """When a record could have been known: a step when it was over."""
-    return record.t + record.dur_ns if isinstance(record, Step) else record.t
 
 
 def _chunks(db: sqlite3.Connection, from_ns: int, to_ns: int) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import threading
@@ -55,7 +54,7 @@ class Recorder:
         """
         self.path = path = Path(os.path.abspath(path))
         self._limits = Limits(max_bytes, keep_ns, floor_bytes)
-        self._system = system or System(open=lambda at, now_ns: open_writer(at, now_ns, cmdlines), unclaim=unclaim)
+        self._system = system or System(open=lambda at, now_ns: open_writer(at, now_ns, cmdlines))
         self._spool = Spool() if spool is None else spool
         self._clock = clock
         self._monotonic = monotonic
@@ -150,20 +149,3 @@ def open_writer(path: Path, now_ns: int, cmdlines: bool) -> Sink:
 
     journal: Journal = "delete" if volume.is_network(volume.file_system(path)) else "wal"
     return Writer(path, now_ns=now_ns, journal=journal, cmdlines=cmdlines)
-
-
-def unclaim(path: Path, now_ns: int) -> None:
-    """Give up this process's claim on a file that it has closed, where closing could not: moved, or on a bad disk.
-
-    What keeps the file from being opened is left to be told by whoever opens it.
-    """
-    import sqlite3
-
-    from gputop.recording.writing import own_claim, read_claim, release
-
-    with contextlib.suppress(sqlite3.Error, OSError):
-        if path.exists():
-            with contextlib.closing(sqlite3.connect(path)) as db, db:
-                held, own = read_claim(db), own_claim(now_ns)
-                if held is not None and (held.host, held.pidns, held.pid) == (own.host, own.pidns, own.pid):
-                    release(db, now_ns)

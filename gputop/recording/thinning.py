@@ -42,9 +42,7 @@ def thin(steps: Sequence[Step], trains: Sequence[bool]) -> Thinned:
     rate = len(steps) * S / span_ns
     if rate <= EXACT_RATE:
         return Thinned(list(steps), [])
-    every = 1
-    while rate / every > KEPT_RATE:
-        every *= 2
+    every = spacing(rate)
     slow_ns = SLOW * median(step.dur_ns for step in steps)
     kept: list[Step] = []
     left: dict[int, list[Step]] = {}
@@ -56,6 +54,14 @@ def thin(steps: Sequence[Step], trains: Sequence[bool]) -> Thinned:
         else:
             left.setdefault(step.t // S, []).append(step)
     return Thinned(kept, [fold(some) for some in left.values()])
+
+
+def spacing(rate: float) -> int:
+    """Of how many blocks one is kept, at so many steps a second."""
+    every = 1
+    while rate / every > KEPT_RATE:
+        every *= 2
+    return every
 
 
 def sampled(step: Step, every: int) -> bool:

@@ -20,7 +20,7 @@ from gputop.recording.kinds import Kinds
 from gputop.recording.packing import Texts, fit
 from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, TABLES, Row, Shape
 from gputop.recording.sqlite import as_disk_errors, disk_error
-from gputop.recording.writing import beat, claim, release
+from gputop.recording.writing import beat, claim, forget, new_token, release
 from gputop.records import SCHEMA, Gpu, Process, Record, Run, implausible
 from gputop.tiers import Sketch
 from gputop.version import __version__
@@ -72,9 +72,11 @@ class Writer:
             self._db = sqlite3.connect(
                 str(path) if path is not None else "", timeout=2.0, isolation_level=None, check_same_thread=False
             )
+            self._token = new_token()
             try:
                 self._prepare(journal, now_ns)
             except BaseException:
+                forget(self._token)
                 self._db.close()
                 raise
         self.seq = self._one("SELECT max(last_seq) FROM chunk") or 0
@@ -103,7 +105,7 @@ class Writer:
                 self._create(table.name, table.create(), table.columns)
             db.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?), ('created_ns', ?)", (SCHEMA, now_ns))
             db.execute("INSERT OR REPLACE INTO meta VALUES ('gputop_version', ?)", (__version__,))
-            claim(db, now_ns, str(self.path))
+            claim(db, self._token, now_ns, str(self.path))
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -175,7 +177,7 @@ class Writer:
                 tiering.write_seconds(db, number, sums, totals)
                 tiering.write_minutes(db, sums, sketches)
             if now_ns - self._beat_ns > BEAT_NS or now_ns < self._beat_ns:
-                beat(db, now_ns)
+                beat(db, self._token, now_ns)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -306,6 +308,7 @@ class Writer:
                     with suppress(sqlite3.Error):  # somebody reads it: the next one to close it tidies up
                         self._db.execute("PRAGMA journal_mode = DELETE")
         finally:
+            forget(self._token)
             self._db.close()
 
 

@@ -8,12 +8,13 @@ import msgspec
 
 from gputop.diagnosis.apart import set_apart
 from gputop.diagnosis.numbers import ranked
+from gputop.recording.kinds import kind_of, ran_backward
 from gputop.recording.past import RunSpan, Tier
 from gputop.recording.reader import Recording
 from gputop.records import Event, Fold, Run, Step
 from gputop.report.diff_noise import Bin
 from gputop.tiers import Sketch
-from gputop.tracks import RunTrack, within
+from gputop.tracks import within
 
 S = 1_000_000_000
 MS = 1e-6
@@ -89,14 +90,14 @@ def exact_steps(recording: Recording, span: RunSpan) -> list[Step] | None:
 
 
 def _train_steps(recording: Recording, run: Run, from_ns: int, to_ns: int) -> list[Step]:
-    track = RunTrack(run, S)
+    backward: set[int | None] = set()
     found = []
     for record in recording.records(from_ns=from_ns, to_ns=to_ns, types=(Step,)):
         if isinstance(record, Step) and record.run_id == run.run_id and not record.partial:
-            if record.had_backward or (record.had_backward is None and record.phases_ns.get("backward")):
-                track.backward_loaders.add(record.loader_id)
+            if ran_backward(record):
+                backward.add(record.loader_id)
             found.append(record)
-    return sorted((step for step in found if track.kind(step) != "eval"), key=lambda step: step.t)
+    return sorted((step for step in found if kind_of(step, backward) != "eval"), key=lambda step: step.t)
 
 
 def of_steps(span: RunSpan, train: list[Step]) -> Figures:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from gputop.diagnosis.verdict import judge
-from gputop.records import AnyRecord, Event, Fold, Run, Step, Verdict
+from gputop.records import AnyRecord, Event, Fold, Run, Step, Verdict, end_of
 from gputop.report import exact, hindsight, series
 from gputop.report.account import Account, GpuAccount, HostAccount
 from gputop.report.machine import Machines
@@ -68,14 +68,14 @@ def judge_trace(records: Iterable[AnyRecord], source: str, progress: Callable[[f
     """
     ordered = list(records)
     first = min((record.t for record in ordered), default=0)
-    last = max((_end(record) for record in ordered), default=0)
+    last = max((end_of(record) for record in ordered), default=0)
     watch = Watch(source, keep_ns=last - first + S)
     ranks = len({record.run_id for record in ordered if isinstance(record, Run)}) or 1
     every = max(S, (last - first) // max(MIN_JUDGEMENTS, MAX_JUDGEMENTS // ranks))
     best: dict[str, dict[str, Verdict]] = {}
     due, judgements = first + every, 1
-    for record in sorted(ordered, key=_end):
-        while _end(record) > due:
+    for record in sorted(ordered, key=end_of):
+        while end_of(record) > due:
             keep_surest(best, watch.tick(due))
             if progress is not None:
                 progress((due - first) / (last - first))
@@ -103,11 +103,6 @@ def judge_trace(records: Iterable[AnyRecord], source: str, progress: Callable[[f
         hosts={host: tally.account() for host, tally in machines.hosts.items()},
         judgements=judgements,
     )
-
-
-def _end(record: AnyRecord) -> int:
-    """When a record could have been known: a step when it was over."""
-    return record.t + record.dur_ns if isinstance(record, Step) else record.t
 
 
 def _machines(records: Iterable[AnyRecord]) -> Machines:

@@ -9,7 +9,6 @@ from pathlib import Path
 from gputop.recording.errors import Unreadable
 from gputop.recording.header import first_bytes, is_sqlite
 from gputop.recording.reader import Recording
-from gputop.records import AnyRecord, Run
 from gputop.report.judged import Judged, judge_trace
 from gputop.report.sampled import judge_recording
 from gputop.sources import trace
@@ -48,7 +47,7 @@ def _judge(recording: Recording, path: Path, progress: Callable[[float], None] |
     info = recording.info()
     if info.steps > SHORT_STEPS or info.records > SHORT_RECORDS:
         return judge_recording(recording, info, str(path), progress)
-    return judge_trace(sorted(recording.records(), key=_order), str(path), progress)
+    return judge_trace(sorted(recording.records(), key=trace.in_order), str(path), progress)
 
 
 def _once(warnings: list[str]) -> tuple[str, ...]:
@@ -57,8 +56,3 @@ def _once(warnings: list[str]) -> tuple[str, ...]:
     for warning in warnings:
         kept.setdefault(re.sub(r"\d+", "#", warning), warning)
     return tuple(kept.values())
-
-
-def _order(record: AnyRecord) -> tuple[int, bool]:
-    """Runs first among equals: whatever a run's records say, the run must be known before."""
-    return record.t, not isinstance(record, Run)

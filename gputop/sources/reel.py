@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from gputop.recording.moment import end_of
 from gputop.recording.past import Past
 from gputop.recording.reader import Recording
-from gputop.records import AnyRecord, Step
+from gputop.records import AnyRecord, Step, end_of
 
 S = 1_000_000_000
 

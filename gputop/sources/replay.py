@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from gputop.recording.errors import Unreadable
-from gputop.recording.moment import end_of
+from gputop.recording.kinds import ran_backward
 from gputop.recording.past import Past
 from gputop.recording.reader import Recording
-from gputop.records import AnyRecord, Event, Step
+from gputop.records import AnyRecord, Event, Step, end_of
 from gputop.sources import Position, Transport, steps
 from gputop.sources.reel import Reel
 from gputop.sources.tempo import Tempo
@@ -188,7 +188,7 @@ class ReplaySource:
         for record in records:
             if isinstance(record, Step):
                 self._last_step = max(self._last_step, end_of(record))
-                if record.had_backward:
+                if ran_backward(record):
                     self._backward.setdefault(record.run_id, set()).add(record.loader_id)
 
     def _events_before(self, past: Past) -> list[Event]:

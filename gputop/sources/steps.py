@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from gputop.recording.moment import end_of
+from gputop.recording.kinds import kind_of
 from gputop.recording.reader import Recording
-from gputop.records import Step
+from gputop.records import Step, end_of
 
 S = 1_000_000_000
 
@@ -21,10 +21,7 @@ def trains(step: Step, run_id: str | None, backward: Loaders) -> bool:
     """Whether a step is a finished train step of a run (None: of any)."""
     if run_id not in (None, step.run_id) or step.partial:
         return False
-    if step.kind is not None:
-        return step.kind != "eval"
-    mine = backward.get(step.run_id)
-    return not mine or bool(step.had_backward) or step.loader_id in mine
+    return kind_of(step, backward.get(step.run_id, frozenset())) != "eval"
 
 
 def numbered_from(recording: Recording, last_seq: int, n: int, run_id: str | None) -> Step | None:

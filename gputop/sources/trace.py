@@ -126,10 +126,10 @@ def read(path: Path) -> tuple[list[AnyRecord], list[str]]:
     """All records of a trace in time order, and warnings. Raises Unreadable."""
     reader = TraceReader(path)
     records = list(reader)
-    records.sort(key=_order)
+    records.sort(key=in_order)
     return records, reader.warnings
 
 
-def _order(record: AnyRecord) -> tuple[int, int]:
+def in_order(record: AnyRecord) -> tuple[int, int]:
     """Runs first among equals: whatever a run's records say, the run must be known before."""
     return (record.t, 0 if isinstance(record, Run) else 1)

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from gputop import records as rec
-from gputop.recording.moment import end_of
 from gputop.recording.writer import Writer
+from gputop.records import end_of
 from gputop.simulation.trace import START_NS, records
 
 S = 1_000_000_000

@@ -19,7 +19,7 @@ import pytest
 from gputop.recording.destination import Destination, Limits, S, System
 from gputop.recording.errors import Busy
 from gputop.recording.reader import Recording
-from gputop.recording.recorder import Recorder, open_writer, unclaim
+from gputop.recording.recorder import Recorder, open_writer
 from gputop.recording.spool import Spool
 from gputop.records import Event, Step
 from tests.recording.disks import T0, describing, fill, steps
@@ -131,7 +131,7 @@ def test_two_recorders_of_one_process_are_refused_too(tmp_path: Path) -> None:
 
 
 def real(path: Path, spool: Spool, limits: Limits = Limits(floor_bytes=0)) -> Destination:  # noqa: B008
-    system = System(open=lambda at, now_ns: open_writer(at, now_ns, True), unclaim=unclaim)
+    system = System(open=lambda at, now_ns: open_writer(at, now_ns, True))
     return Destination(path, spool, limits, system, T0)
 
 

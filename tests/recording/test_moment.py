@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gputop import records as rec
-from gputop.recording.moment import end_of
 from gputop.recording.past import Past
 from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
+from gputop.records import end_of
 from gputop.simulation.trace import records as simulated
 
 from .test_writer import T0, S, run, step, write

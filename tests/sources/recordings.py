@@ -7,10 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from gputop.recording.moment import end_of
 from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
-from gputop.records import Alive, AnyRecord, Event, Gpu, Host, Record, Run, Step, Verdict
+from gputop.records import Alive, AnyRecord, Event, Gpu, Host, Record, Run, Step, Verdict, end_of
 
 MS = 1_000_000
 S = 1_000_000_000

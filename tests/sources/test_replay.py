@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputop.recording.errors import Unreadable
-from gputop.recording.moment import end_of
 from gputop.recording.reader import Recording
-from gputop.records import AnyRecord, Event, Record, Run, Step, Verdict
+from gputop.records import AnyRecord, Event, Record, Run, Step, Verdict, end_of
 from gputop.sources.reel import Reel
 from gputop.sources.replay import ReplaySource
 from gputop.sources.tempo import SPEEDS
