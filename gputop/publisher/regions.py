@@ -25,6 +25,9 @@ MAX_WAITING = 64
 SHARED_NS = 20_000
 """Two boundaries closer than this on the host share one mark."""
 
+LOOSE_SHARE = 7
+"""A stretch of no name that launched nothing shares its mark too below 1/128 (2 to this power) of the last step."""
+
 MEMORY_EVERY_NS = 1_000_000_000
 """Between two looks at the allocator's figures, which cost tens of microseconds."""
 
@@ -69,6 +72,7 @@ class Regions:
         self._waiting: deque[tuple[Segment, int]] = deque()
         self._count = 0
         self._memory_at = 0
+        self._loose_ns = SHARED_NS
 
     def request(self, now: int) -> None:
         """The loop asks for a batch: a mark that a new segment may begin with."""
@@ -96,8 +100,9 @@ class Regions:
         if not self._clock.ready():
             self._last = None
             return
-        if last is not None and now - last.at < SHARED_NS:
-            return
+        if last is not None and now - last.at < (self._loose_ns if name == "other" else SHARED_NS):
+            if name != "other" or now - last.at < SHARED_NS or self._clock.launched() == last.launched:
+                return
         idle = None if self._drained else self._clock.idle()
         self._drained = False
         mark = self._last = self._mark(now)
@@ -111,6 +116,7 @@ class Regions:
     def finish(self, seg: Segment, emit: Callable[[Segment], None]) -> None:
         """A segment is over: it goes out once its marks have been read, in order."""
         self._count += 1
+        self._loose_ns = max(SHARED_NS, (seg.end - seg.start) >> LOOSE_SHARE)
         if seg.end - self._memory_at > MEMORY_EVERY_NS and self._clock.ready():
             self._memory_at = seg.end
             seg.say(**self._clock.memory())

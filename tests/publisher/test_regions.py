@@ -212,3 +212,27 @@ def test_validation_keeps_its_device_time_to_itself() -> None:
     assert len(evals) == 3
     holder = next(record for record in records(acted) if "eval" in record.phases_ns)
     assert "eval" not in (holder.gpu_idle_ns or {})
+
+
+@pytest.mark.parametrize("launches", [False, True])
+def test_short_gaps_between_named_phases_leave_marks_for_the_last_one(launches: bool) -> None:
+    queue = Queue()
+    acted = acted_on(queue)
+    source = acted.construct(Source(0))
+    for _ in range(10):
+        acted.batch(source, 1)
+        for name in ("h2d", "forward", "backward", "optimizer", "sync"):
+            acted.work(0.1)
+            if launches and name == "forward":
+                queue.launch(0.05)
+            with acted.phase(name):
+                if name != "sync":
+                    queue.launch(0.5)
+                acted.work(10)
+    late = [record for record in records(acted)[1:] if record.gpu_ns is not None]
+    assert len(late) >= 5
+    for record in late:
+        assert record.gpu_idle_ns is not None
+        assert record.gpu_idle_ns["sync"] == pytest.approx(10 * MS, rel=0.05)
+        assert record.gpu_ns is not None
+        assert record.gpu_ns["forward"] == pytest.approx(10 * MS, rel=0.06), "what is launched in a gap is not forward's"
