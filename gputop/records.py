@@ -51,6 +51,7 @@ class Run(Record, tag="run", frozen=True, kw_only=True):
     label: str | None = None
     hooks: list[str] | None = None
     simulated: bool | None = None
+    sampled: bool | None = None
 
 
 class Alive(Record, tag="alive", frozen=True, kw_only=True):
@@ -146,6 +147,7 @@ class Step(Record, tag="step", frozen=True, kw_only=True):
     shapes: int | None = None
     profiled: bool | None = None
     host_cpu_ns: int | None = None
+    sampled: str | None = None
 
 
 class Fold(Record, tag="fold", frozen=True, kw_only=True):
