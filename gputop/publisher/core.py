@@ -17,7 +17,7 @@ import msgspec
 
 from gputop.publisher import dataset, identity, tape
 from gputop.publisher.device import DeviceClock
-from gputop.publisher.entries import OWN_COST, OWN_TIME, Entry
+from gputop.publisher.entries import OWN_COST, OWN_TIME, REST, Entry
 from gputop.publisher.frames import caller_site
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.loading import content, loader_record
@@ -263,6 +263,11 @@ class Publisher:
                 dur_ns=duration or None,
             )
         )
+
+    def rest(self, *, cut_short: bool = False) -> None:
+        """The training pauses, or is over: what follows in this thread, until it goes on, is no part of a step."""
+        if self.started and self.mine():
+            self.put((REST, cut_short, time.monotonic_ns()))
 
     def to_epoch(self, monotonic_ns: int) -> int:
         """Epoch time of a monotonic one."""

@@ -100,6 +100,33 @@ class Ledger:
             loop.regions.boundary(seg, "data", now)
         return seg
 
+    def given(self, source: Source, since: int, now: int, samples: int | None, updates: bool | None) -> None:
+        """A framework says that a training batch is here; what no mark covers from `since` on was the wait for it.
+
+        Nobody has seen the request, so there is no mark of it in the device's queue: the last one stands for it.
+        """
+        loop = self.loop
+        first, source.trains = not source.trains, True
+        before, regions = loop.seg, loop.regions
+        loop.regions = None
+        asked = min(now, max(since, before.since) if before is not None else since)
+        self.request(source, asked)
+        loop.regions = regions
+        seg = self.arrive(now, samples)
+        if seg is not None:
+            seg.first, seg.work = first, True
+            seg.optimizer = bool(updates)
+
+    def rest(self, now: int, *, cut_short: bool = False) -> None:
+        """No step is open from now on: the last one is whole, unless it was cut short."""
+        self.fail(now)
+        loop = self.loop
+        train = loop.train
+        if train is not None and train is loop.seg and train.source is self._bare and not train.work:
+            train.phases.clear()
+            loop.train = loop.seg = None  # begun with the last optimizer step, and nothing has come of it
+        loop.finish(now, partial=cut_short)
+
     def fail(self, now: int) -> None:
         """No batch came: the pass is exhausted, or an error was raised. The wait belongs to the step before."""
         if self._asked is None:

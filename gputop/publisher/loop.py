@@ -350,16 +350,16 @@ class Loop:
         else:
             self._emit(seg)
 
-    def finish(self, now: int) -> None:
-        """The process ends: what is open goes out as it stands."""
+    def finish(self, now: int, *, partial: bool = True) -> None:
+        """The process ends, or rests: what is open goes out as it stands, `partial` unless it is known to be whole."""
         self.join(now)
         if self.levels and self.seg is not None:
-            self.seg.partial = True
+            self.seg.partial = partial
         while self.levels:
             self.leave_level(now)
         train, self.train, self.seg = self.train, None, None
         if train is not None:
-            train.partial = True
+            train.partial = partial
             self._close(train, now)
             self._out(train)
         if self.regions is not None:

@@ -216,10 +216,28 @@ def nothing(tape: Tape, _: None, now: int) -> None:
 
 
 def say(tape: Tape, fields: dict[str, Any], now: int) -> None:
-    """What there is to say of the step that is open."""
+    """What there is to say of the step that is open, and of the pass it belongs to."""
     seg = tape.ledger.loop.seg
-    if seg is not None:
-        seg.say(**fields)
+    if seg is None:
+        return
+    more = dict(fields)
+    if "epoch" in more:
+        seg.source.epoch = more.pop("epoch")
+    if "samples" in more:
+        seg.samples = more.pop("samples")
+    if more:
+        seg.say(**more)
+
+
+def batch(tape: Tape, what: tuple[Source, int, int | None, bool | None], now: int) -> None:
+    """A training framework has a batch: of which pass, since when it has been free, samples, whether weights change."""
+    source, since, samples, updates = what
+    tape.ledger.given(source, since, now, samples, updates)
+
+
+def rest(tape: Tape, cut_short: bool, now: int) -> None:
+    """The training pauses, or is over: no step is open until it goes on."""
+    tape.ledger.rest(now, cut_short=cut_short)
 
 
 def entry_cost(thread: int, get_ident: Callable[[], int], put: Callable[[Entry], None]) -> int:
@@ -254,5 +272,7 @@ OPS: list[Callable[[Tape, Any, int], None]] = [
     own_time,
     nothing,
     say,
+    batch,
+    rest,
 ]
 """What reads each kind of entry, by its number."""

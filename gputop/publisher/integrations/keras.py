@@ -1,0 +1,144 @@
+"""Keras 3: `model.fit(..., callbacks=[gputop.KerasCallback()])`, on its torch, JAX and TensorFlow backends.
+
+On torch the hooks see the parts of a step, and the callback says what they can't: epochs, and that the training is
+over. Elsewhere one compiled function is forward, backward and optimizer at once: it is the phase `train_step`. On JAX
+the wait for its batch is told apart; TensorFlow waits inside of what it has compiled.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from time import monotonic_ns
+from typing import Any
+
+from gputop.publisher import core
+from gputop.publisher.entries import BEGIN, END, SAY
+from gputop.publisher.hooks.batch import samples_of
+from gputop.publisher.hooks.keras_optimizer import Updates
+from gputop.publisher.hooks.patch import replace
+from gputop.publisher.integrations.telling import Telling, quietly
+
+JAX_TRAINER = "keras.src.backend.jax.trainer"
+
+_keras: Any = import_module("keras")
+
+
+class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
+    """Watches `fit`. May stand beside `gputop run` and `gputop.watch()`: nothing is counted twice.
+
+    It has no method for a batch's end: Keras then may go on to the next batch before the last one's figures are known.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tell = Telling()
+        self._backend = ""
+        self._every = Updates()
+        self._epoch = 0
+        self._undo: list[Callable[[], None]] = []
+
+    @quietly
+    def on_train_begin(self, logs: Any = None) -> None:
+        """`fit` begins, its function for a batch is made."""
+        self._put_back()
+        self._backend = str(_keras.backend.backend())
+        fields = {} if self._backend == "torch" else _framework(self._backend)
+        self._tell.begin(self.model if self._backend == "torch" else None, **fields)
+        if core.current is None or not core.current.mine():
+            return
+        if getattr(self.model, "train_function", None) is not None:
+            self._undo.append(replace(self.model, "train_function", self._timed))
+        if self._backend == "jax" and JAX_TRAINER in sys.modules:
+            self._undo.append(replace(sys.modules[JAX_TRAINER].JAXEpochIterator, "_get_iterator", self._waited))
+
+    @quietly
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Its number, as Keras counts."""
+        self._epoch = epoch
+
+    @quietly
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """On torch the batch is there; elsewhere the function of the step asks for it."""
+        self._tell.batch(self._epoch, updates=None if self._backend == "torch" else self._updates())
+
+    @quietly
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Validation, between two epochs."""
+        self._tell.enter("eval")
+
+    @quietly
+    def on_test_end(self, logs: Any = None) -> None:
+        """Back to the training."""
+        self._tell.leave("eval")
+
+    @quietly
+    def on_train_end(self, logs: Any = None) -> None:
+        """`fit` is about to return."""
+        self._put_back()
+        self._tell.rest()
+
+    def _updates(self) -> bool:
+        optimizer = getattr(self.model, "optimizer", None)
+        return optimizer is None or self._every(optimizer)
+
+    def _put_back(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _timed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Keras's function for a batch; a step's work where no hook sees its parts."""
+        tell, named = self._tell, self._backend != "torch"
+
+        def train_function(*args: Any, **kwargs: Any) -> Any:
+            if named:
+                tell.enter("train_step")
+            try:
+                return original(*args, **kwargs)
+            finally:
+                if named:
+                    tell.leave("train_step")
+                tell.done()
+
+        return train_function
+
+    def _waited(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """What makes the iterators that JAX's function for a batch draws from."""
+        tell = self._tell
+
+        def _get_iterator(epoch_iterator: Any) -> Any:
+            return Waited(original(epoch_iterator), tell)
+
+        return _get_iterator
+
+
+class Waited(Iterator[Any]):
+    """An iterator over batches; the wait in it is the phase `data`, but in a validation."""
+
+    def __init__(self, iterable: Any, tell: Telling) -> None:
+        self._iterator = iter(iterable)
+        self._tell = tell
+
+    def __next__(self) -> Any:
+        publisher = core.current
+        if publisher is None or not publisher.mine() or publisher.asking or self._tell.inside("eval"):
+            return next(self._iterator)
+        publisher.put((BEGIN, "data", monotonic_ns()))
+        publisher.asking = True  # a torch DataLoader that Keras draws from is part of this wait
+        batch = None
+        try:
+            batch = next(self._iterator)
+        finally:
+            publisher.asking = False
+            now = monotonic_ns()
+            publisher.put((END, "data", now))
+            samples = samples_of(batch)
+            if samples is not None:
+                publisher.put((SAY, {"samples": samples}, now))
+        return batch
+
+
+def _framework(name: str) -> dict[str, Any]:
+    module = sys.modules.get(name)
+    return {"framework": name, "framework_version": str(getattr(module, "__version__", ""))} if module else {}
