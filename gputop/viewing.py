@@ -59,13 +59,14 @@ def run_view(
     first, last = axis
     loader = _train_loader(track, train)
     rate, sample_rate = _rates(held, window)
+    counted = not train or train[-1].sampled != "stretch"  # else no step of it is known, only shares of time
     return RunView(
         run=track.run,
         state=_state(track, verdict),
         verdict=verdict,
-        steps_total=max(track.train_steps, (track.alive.steps if track.alive else 0)),
-        step_ms=_step_ms(train, held, window),
-        steps_per_s=rate,
+        steps_total=max(track.train_steps, (track.alive.steps if track.alive else 0)) if counted else 0,
+        step_ms=_step_ms(train, held, window) if counted else None,
+        steps_per_s=rate if counted else None,
         samples_per_s=sample_rate,
         ledger=ledger,
         loader=track.loaders.get(loader) if loader is not None else None,

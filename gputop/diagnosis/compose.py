@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputop.diagnosis import sampled
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.notices import notices
 from gputop.diagnosis.weigh import Judgement
@@ -20,7 +21,7 @@ def compose(judgement: Judgement, *, held: Candidate | None = None, since_ns: in
         run_id=facts.window.run.run_id,
         cause=named.cause,
         family=named.family,
-        headline=named.headline,
+        headline=sampled.worded(facts, named.headline),
         confidence=round(judgement.confidence, 3),
         share_pct=round(min(100.0, named.share_pct), 1) if named.share_pct else None,
         speedup_limit=named.speedup_limit,
@@ -28,7 +29,7 @@ def compose(judgement: Judgement, *, held: Candidate | None = None, since_ns: in
         advice=named.advice,
         runner_up=_runner_up(named, other) if other else None,
         since_ns=since_ns,
-        clock=CLOCKS[facts.lost.source] if facts.lost else None,
+        clock=sampled.CLOCK if sampled.how(facts) else CLOCKS[facts.lost.source] if facts.lost else None,
         tentative=judgement.tentative or None,
         simulated=True if facts.device.simulated else None,
         notices=notices(judgement),

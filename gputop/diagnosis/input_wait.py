@@ -6,6 +6,7 @@ from math import ceil
 
 import msgspec
 
+from gputop.diagnosis import sampled
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import Shape, shape
 from gputop.diagnosis.wording import cost, time
@@ -84,7 +85,7 @@ def input_wait(facts: Facts) -> InputWait | None:
         step_ms=loop.mean_ms,
         shape=form,
         workers=workers,
-        batch_ms=batch,
+        batch_ms=None if sampled.how(facts) == sampled.STRETCH else batch,
         needed=_needed(batch, left, loop.mean_ms),
         ready_share=_share_of_waits(facts, form, late=False),
         late_share=_share_of_waits(facts, form, late=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputop.diagnosis import sampled
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.weigh import Judgement
 from gputop.diagnosis.wording import count, pct, size, time
@@ -78,7 +79,7 @@ def _steps(facts: Facts) -> list[str]:
 
 
 def _sources(facts: Facts) -> list[str]:
-    window, said = facts.window, []
+    window, said = facts.window, sampled.notices(facts)
     if facts.device.on_gpu:
         said += [
             f"process {one.pid}{f' ({one.name})' if one.name else ''} holds {size(one.mem_bytes)} on the same GPU; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gputop.diagnosis import sampled
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, unknown, warmup
 from gputop.diagnosis.evidence import Facts
@@ -147,6 +148,7 @@ def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) ->
         ratio = 0.0
     steps = min(1.0, max(loop.seen / FIRM_STEPS, loop.span_s / FULL_SPAN_S))
     trust = 1.0 if winner.family in ("episodic", "placement") or lost is None else CLOCK_TRUST[lost.source]
+    trust *= sampled.TRUST if sampled.how(facts) else 1.0
     return min(MOST_SURE, coverage(facts) * winner.fit * trust * steps * (0.6 + 0.4 * (1 - ratio)))
 
 

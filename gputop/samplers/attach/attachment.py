@@ -48,8 +48,8 @@ class Attachment:
         self._cycles = Cycles(self.run_id, S // tool.RATE_HZ)
         self._source = Source(pid)
         self._said = False
-        self._failures = 0
-        self._count = 0
+        self._failures = self._count = 0
+        self._heard = False
         self._chunk: Chunk | None = chunk(self._program, pid, CHUNKS_S[0])
         self._began = clock()
 
@@ -67,7 +67,7 @@ class Attachment:
                 self._fail(tool.Refused("py-spy does not answer"), now, records)
             return records
         if sampled.refused is None:
-            self._failures = 0
+            self._failures, self._heard = 0, True
             records += self._read(sampled.threads, now - sampled.age_ns)
         else:
             self._fail(sampled.refused, now, records)
@@ -96,7 +96,7 @@ class Attachment:
         self._failures += 1
         if not self._alive():
             self._end(now, "the process has ended", records)
-        elif at_once or self._failures >= RETRIES or not self._cycles.count:
+        elif at_once or self._failures >= RETRIES or not self._heard:
             self.refused = refused
             records.append(Sampler(t=now, host=self.host, backend=BACKEND, state="absent", why=str(refused)))
             self._end(now, clean(f"its stacks can't be sampled: {refused}", 300), records)

@@ -57,9 +57,8 @@ class Chunk:
                 said = tool.last_words([file.read()])
             return Sampled([], refused=tool.refusal(said, self.pid))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            return Sampled(
-                [], tool.Refused(f"what py-spy wrote can't be read: {error}", "pip install --upgrade py-spy")
-            )
+            why = f"what py-spy wrote can't be read: {error}"
+            return Sampled([], refused=tool.Refused(why, "pip install --upgrade py-spy"))
         finally:
             self.close()
 

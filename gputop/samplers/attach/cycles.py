@@ -22,6 +22,9 @@ RESOLVED_UPDATE = 1.5
 missed. In shorter ones some are, and two steps would be taken for one."""
 
 STRETCH_NS = S
+FIRST = 100
+"""The number of the first one seen: the run's own first steps, which are slow, were before anyone looked."""
+
 TORN = 5
 """Samples missing in a row from which something is torn there."""
 
@@ -41,7 +44,8 @@ class Span(NamedTuple):
 
 
 class Cycles:
-    """Puts steps together; `resolved` says whether those of late could be told apart (None: not known yet)."""
+    """Puts steps together. `resolved`: whether those of late could be told apart (None: not known yet); `count`: those
+    that were."""
 
     def __init__(self, run_id: str, sample_ns: int) -> None:
         self._run_id = run_id
@@ -51,6 +55,7 @@ class Cycles:
         self._whole = False
         self._torn = False
         self._stretch: list[Span] = []
+        self._n = FIRST
         self.count = 0
         self.resolved: bool | None = None
 
@@ -60,9 +65,7 @@ class Cycles:
         whole = self._cut(spans)
         if whole:
             usual = _median(end - begin for begin, end, _ in whole)
-            update = _median(
-                sum(one.to_ns - one.from_ns for one in inner if one.phase in UPDATE) for *_, inner in whole
-            )
+            update = _median(_updating(inner) for *_, inner in whole)
             self.resolved = usual >= RESOLVED * self._sample_ns and update >= RESOLVED_UPDATE * self._sample_ns
         if not self.resolved:
             return self._stretches(spans)
@@ -115,9 +118,10 @@ class Cycles:
         trained = any(name in UPDATE for name in phases)
         if not trained and what == "stretch" and "data" not in phases and "forward" not in phases:
             return None  # no training that anything shows
-        self.count += 1
+        self._n += 1
+        self.count += what == "step"
         return Step(
-            t=begin, run_id=self._run_id, n=self.count - 1, dur_ns=end - begin, phases_ns=phases,
+            t=begin, run_id=self._run_id, n=self._n - 1, dur_ns=end - begin, phases_ns=phases,
             kind="train" if trained else None, had_backward=trained or None, sampled=what,
         )  # fmt: skip
 
@@ -132,6 +136,10 @@ def forwarded(spans: list[Span]) -> list[Span]:
         span._replace(phase="forward") if arrived < at < first and span.phase == OTHER else span
         for at, span in enumerate(spans)
     ]
+
+
+def _updating(spans: Iterable[Span]) -> int:
+    return sum(one.to_ns - one.from_ns for one in spans if one.phase in UPDATE)
 
 
 def _median(values: Iterable[int]) -> int:
