@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 170
+
+INJECTED = (sys.executable, "-m", "gputop", "run", "--")
+"""What runs a command without a change to it."""
 
 FIRST = """
 import json, sys
@@ -94,6 +97,3 @@ def model(said: Mapping[str, Any]) -> dict[str, Any]:
     """The model's record."""
     found: dict[str, Any] = next(fact for fact in said["facts"] if fact["type"] == "model")
     return found
-
-
-Check = Callable[[dict[str, Any]], None]
