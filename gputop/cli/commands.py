@@ -15,6 +15,7 @@ from gputop.cli.options import screen_options
 COMMANDS = {
     "demo": "watch a simulated training with a planted bottleneck",
     "run": "run a training command with the publisher in it",
+    "attach": "watch a training that runs already, without a change to it, by samples of its stacks",
     "record": "record what happens, without a screen: for jobs and services",
     "once": "look, judge, answer and leave: for scripts and CI",
     "replay": "watch a recorded run on the same screen, at any speed",

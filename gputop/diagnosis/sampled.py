@@ -21,10 +21,12 @@ def how(facts: Facts) -> str | None:
 
 
 def worded(facts: Facts, headline: str) -> str:
-    """A headline as it is true of stretches of about a second, whose steps are not known."""
-    if how(facts) != STRETCH:
+    """A headline that says that it was sampled; of stretches of about a second, no step's time is told."""
+    if how(facts) is None:
         return headline
-    return _STEP.sub(lambda found: "per second" if found[0] == "per step" else "a second", headline)
+    if how(facts) == STRETCH:
+        headline = _STEP.sub(lambda found: "per second" if found[0] == "per step" else "a second", headline)
+    return f"{headline} (sampled)"
 
 
 def notices(facts: Facts) -> list[str]:

@@ -11,10 +11,13 @@ import zmq
 
 from gputop.recording.past import Past
 from gputop.records import AnyRecord, Event, Loader, Run
+from gputop.samplers.attach.attachment import Attachment
+from gputop.samplers.attach.tool import Refused
 from gputop.samplers.supervisor import Supervisor
 from gputop.sources import Transport
 from gputop.sources.clock import TraceClock
 from gputop.sources.subscriber import S, Subscriber
+from gputop.wire import cards, places
 
 SILENT_AFTER_NS = 3 * S
 """A run that has a card but says nothing for this long is named."""
@@ -51,6 +54,9 @@ class LiveSource:
         if not cmdlines:
             for supervisor in self._supervisors:
                 supervisor.tell({"cmdline": False})
+        self._cmdlines = cmdlines
+        self._env = env
+        self._attached: dict[int, Attachment] = {}
         self._pids: dict[int, str] = {}
         self._workers: dict[int, list[int]] = {}
         self._run_pids: dict[str, int] = {}
@@ -82,6 +88,10 @@ class LiveSource:
         for supervisor in self._supervisors:
             records += supervisor.read()
             records += supervisor.tick(now)
+        for attachment in list(self._attached.values()):
+            records += attachment.poll()
+            if attachment.over:
+                del self._attached[attachment.pid]
         if (moved := self.clock.stepped_ns()) is not None:
             records.append(Event(t=now, kind="clock", label=f"the wall clock was set by {moved / S:+.1f} s"))
         self._follow(records, now)
@@ -108,6 +118,18 @@ class LiveSource:
                 supervisor.tell({"pids": self._pids, "workers": self._workers})
         silent = {found.card.id for found in self._subscriber.silent()}
         self._silent = {run_id: self._silent.get(run_id, now) for run_id in silent}
+
+    def attach(self, pid: int) -> None:
+        """Watch a process that has no publisher, by samples of its stacks. Raises Refused.
+
+        Only the thread that polls may call this, or whoever has not yet handed the source to one.
+        """
+        directories = [place.path for place in places.reading_places(self._env)]
+        if any(found.card.pid == pid for found in cards.find("run", directories, sweep=False)):
+            raise Refused(f"process {pid} has gputop's publisher in it", "watch it with plain `gputop`: it is measured")
+        if pid in self._pids or pid in self._attached:
+            raise Refused(f"process {pid} is watched already")
+        self._attached[pid] = Attachment(pid, host=self._host, clock=self.clock, cmdline=self._cmdlines)
 
     def profile(self, run_id: str, steps: int) -> None:
         """Ask a training to profile its next steps. Only the thread that polls may call this."""
@@ -154,6 +176,8 @@ class LiveSource:
     def close(self) -> None:
         """Let go of everything at once."""
         self._closed = True
+        for attachment in self._attached.values():
+            attachment.close()
         for supervisor in self._supervisors:
             supervisor.close()
         self._subscriber.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from gputop.records import Alive, Event, Record, Run, Sampler, Site, SiteSample, clean
+from gputop.records import Alive, AnyRecord, Event, Loader, Run, Sampler, Site, SiteSample, clean
 from gputop.samplers import proc
-from gputop.samplers.attach import classes, identity, stacks, tool
+from gputop.samplers.attach import classes, identity, loading, stacks, tool
 from gputop.samplers.attach.chunk import Chunk
 from gputop.samplers.attach.cycles import Cycles, Span
 from gputop.samplers.attach.source import Source
@@ -50,16 +50,19 @@ class Attachment:
         self._said = False
         self._failures = self._count = 0
         self._heard = False
+        self._loader: loading.Loading | None = None
         self._chunk: Chunk | None = chunk(self._program, pid, CHUNKS_S[0])
         self._began = clock()
 
-    def poll(self) -> list[Record]:
+    def poll(self) -> list[AnyRecord]:
         """The records that are ready."""
         if self.over:
             return []
-        records: list[Record] = [] if self._said else [self.run]
-        self._said = True
         now = self._clock()
+        records: list[AnyRecord] = []
+        if not self._said:
+            records += [self.run, Alive(t=now, run_id=self.run_id, steps=0)]
+            self._said = True
         sampled = self._chunk.poll() if self._chunk is not None else None
         if sampled is None:
             if self._chunk is not None and now - self._began > self._chunk.patience_s * S:
@@ -84,7 +87,7 @@ class Attachment:
             self._chunk.close()
             self._chunk = None
 
-    def _again(self, now: int, records: list[Record]) -> None:
+    def _again(self, now: int, records: list[AnyRecord]) -> None:
         self._began = now
         self._count += 1
         try:
@@ -92,7 +95,7 @@ class Attachment:
         except tool.Refused as refused:
             self._fail(refused, now, records, at_once=True)
 
-    def _fail(self, refused: tool.Refused, now: int, records: list[Record], *, at_once: bool = False) -> None:
+    def _fail(self, refused: tool.Refused, now: int, records: list[AnyRecord], *, at_once: bool = False) -> None:
         self._failures += 1
         if not self._alive():
             self._end(now, "the process has ended", records)
@@ -101,7 +104,7 @@ class Attachment:
             records.append(Sampler(t=now, host=self.host, backend=BACKEND, state="absent", why=str(refused)))
             self._end(now, clean(f"its stacks can't be sampled: {refused}", 300), records)
 
-    def _end(self, now: int, why: str, records: list[Record]) -> None:
+    def _end(self, now: int, why: str, records: list[AnyRecord]) -> None:
         records.append(Event(t=now, kind="exit", run_id=self.run_id, label=why))
         self.close()
 
@@ -113,7 +116,7 @@ class Attachment:
             return False
         return stat.start == self._start and stat.state != "Z"
 
-    def _read(self, threads: list[stacks.Thread], now: int) -> list[Record]:
+    def _read(self, threads: list[stacks.Thread], now: int) -> list[AnyRecord]:
         thread = stacks.main_thread(threads, self.pid)
         if thread is None or not thread.stretches:
             return []
@@ -123,7 +126,8 @@ class Attachment:
         shift = now - max(one.stretches[-1].to_ns for one in threads if one.stretches)
         spans = [Span(one.from_ns + shift, one.to_ns + shift, phase)
                  for one, phase in zip(thread.stretches, phases, strict=True)]  # fmt: skip
-        records: list[Record] = list(self._cycles.feed(spans))
+        records: list[AnyRecord] = self._loading(threads, thread, now)
+        records += self._cycles.feed(spans)
         records.append(self._sites(thread.stretches, phases, spans[0].from_ns))
         stack = [clean(one.words(), 200) for one in thread.stretches[-1].frames[::-1][:MAX_STACK]]
         count, since = self._cycles.count, spans[-1].from_ns
@@ -131,6 +135,19 @@ class Attachment:
             Alive(t=now, run_id=self.run_id, steps=count, open_phase=phases[-1], open_since_ns=since, stack=stack)
         )
         return records
+
+    def _loading(self, threads: list[stacks.Thread], main: stacks.Thread, now: int) -> list[AnyRecord]:
+        """How its data are loaded, when that has changed."""
+        found = loading.read(self.pid, threads, main)
+        if found is None or found == self._loader:
+            return []
+        self._loader = found
+        return [
+            Loader(
+                t=now, run_id=self.run_id, loader_id=0, num_workers=len(found.worker_pids),
+                worker_pids=list(found.worker_pids), pin_memory=found.pin_memory,
+            )
+        ]  # fmt: skip
 
     def _sites(self, stretches: list[stacks.Stretch], phases: list[str], t: int) -> Site:
         seen: Counter[tuple[str, str]] = Counter()

@@ -122,7 +122,7 @@ class Cycles:
         self.count += what == "step"
         return Step(
             t=begin, run_id=self._run_id, n=self._n - 1, dur_ns=end - begin, phases_ns=phases,
-            kind="train" if trained else None, had_backward=trained or None, sampled=what,
+            loader_id=0, kind="train" if trained else None, had_backward=trained or None, sampled=what,
         )  # fmt: skip
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gputop.records import clean
-from gputop.samplers import proc
 from gputop.samplers.attach import classes, stacks, tool
 from gputop.samplers.attach.chunk import Chunk
 
 MOST = 12
+LOOP = "_worker_loop"
 
 
 class Line(NamedTuple):
@@ -32,23 +32,6 @@ class Worker(NamedTuple):
     samples: int
     waiting_pct: float
     lines: list[Line]
-
-
-def candidates(pid: int) -> list[int]:
-    """Children of a process that look like loader workers, the busiest first."""
-    found: dict[int, int] = {}
-    try:
-        program = proc.executable(pid)
-        for child in proc.children(pid):
-            words = " ".join(proc.arguments(child))
-            if any(name in words for name in ("resource_tracker", "compile_worker", "torch_shm_manager")):
-                continue
-            if program is None or proc.executable(child) == program:
-                stat = proc.of(child)
-                found[child] = stat.user_ticks + stat.system_ticks
-    except (OSError, ValueError):
-        pass
-    return sorted(found, key=lambda one: -found[one])
 
 
 def sample(
@@ -82,7 +65,7 @@ def read(pid: int, stretches: list[stacks.Stretch]) -> Worker:
     for one in stretches:
         took = one.to_ns - one.from_ns
         whole += took
-        frame = classes.users(one.frames)
+        frame = classes.users(own(one.frames))
         if frame is None:
             waiting += took
             continue
@@ -96,3 +79,11 @@ def read(pid: int, stretches: list[stacks.Stretch]) -> Worker:
     ]
     samples = round((whole - waiting) * tool.RATE_HZ / 1e9)
     return Worker(pid, samples, 100 * waiting / whole if whole else 0.0, lines)
+
+
+def own(frames: Sequence[stacks.Frame]) -> Sequence[stacks.Frame]:
+    """The frames of a worker's own: a forked one still stands on those that its parent had."""
+    for at in range(len(frames) - 1, -1, -1):
+        if frames[at].name == LOOP:
+            return frames[at + 1 :]
+    return frames
