@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -89,6 +90,8 @@ class Publisher:
         self.loaders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.nameless: dict[str, int] = {}
         self._next_loader = 0
+        self._lines: dict[str, list[tuple[weakref.ref[Any], int]]] = {}
+        """Loaders by the line that went through them first."""
         self.passes: dict[int, int] = {}
         self.asking = False
         """A batch has been asked for and is not there yet: what else is asked for meanwhile is part of that."""
@@ -293,12 +296,23 @@ class Publisher:
         return number
 
     def _number_of(self, loader: Any, following: int) -> int:
-        if isinstance(loader, Iterator) or not hasattr(loader, "__weakref__"):
-            return self.nameless.setdefault(f"{type(loader).__name__} {caller_site()}", following)
-        try:
-            return self.loaders.setdefault(loader, following)
-        except TypeError:
-            return self.nameless.setdefault(f"{type(loader).__name__} {caller_site()}", following)
+        if not isinstance(loader, Iterator) and hasattr(loader, "__weakref__"):
+            with contextlib.suppress(TypeError):
+                known = self.loaders.get(loader)
+                if known is None:
+                    known = self.loaders[loader] = self._heir(loader, _line_of(loader), following)
+                return known
+        return self.nameless.setdefault(_line_of(loader), following)
+
+    def _heir(self, loader: Any, line: str, following: int) -> int:
+        """The number of a loader of the same line that is gone by now, else the next one."""
+        here = self._lines.setdefault(line, [])
+        for at, (gone, number) in enumerate(here):
+            if gone() is None:
+                here[at] = weakref.ref(loader), number
+                return number
+        here.append((weakref.ref(loader), following))
+        return following
 
     def new_pass(self, loader: Any, *, declared: bool = False) -> Source:
         """A pass over a loader begins."""
@@ -376,6 +390,10 @@ _graves: list[Any] = []
 
 current: Publisher | None = None
 """The publisher of this process; the one global there is."""
+
+
+def _line_of(loader: Any) -> str:
+    return f"{type(loader).__name__} {caller_site()}"
 
 
 def publisher(device: DeviceClock | None = None) -> Publisher:

@@ -100,14 +100,19 @@ class Regions:
         if not self._clock.ready():
             self._last = None
             return
-        if last is not None and now - last.at < (self._loose_ns if name == "other" else SHARED_NS):
-            if name != "other" or now - last.at < SHARED_NS or self._clock.launched() == last.launched:
-                return
+        if last is not None and self._shares(last, name, now):
+            return
         idle = None if self._drained else self._clock.idle()
         self._drained = False
         mark = self._last = self._mark(now)
         if last is not None:
             self._put(seg, Region(name, last, mark, idle))
+
+    def _shares(self, last: Mark, name: str, now: int) -> bool:
+        """Whether the part ends so close to the last mark that it needs none of its own."""
+        if now - last.at < SHARED_NS:
+            return True
+        return name == "other" and now - last.at < self._loose_ns and self._clock.launched() == last.launched
 
     def drained(self) -> None:
         """The host has just waited for the device: an empty queue at the next boundary says nothing."""

@@ -254,3 +254,23 @@ def test_a_worker_that_dies_mid_epoch_is_told_in_a_sentence(tmp_path: Path, list
     assert errors[0].label is not None
     assert errors[0].label.startswith("a loader worker died: ")
     assert steps(8)(records)
+
+
+def test_a_loader_made_anew_for_each_epoch_keeps_its_number_and_no_other_gets_it() -> None:
+    model, optimizer = parts()
+    watched = gputop.watch()
+    assert core.current is not None
+    for _ in range(3):
+        for size in (8, 4):
+            train(DataLoader(TensorDataset(torch.ones(32, 8)), batch_size=size), model, optimizer)
+    assert facts(0).batch_size == 4, "each is gone before the next one of its line"
+    train_loader = DataLoader(TensorDataset(torch.ones(32, 8)), batch_size=6)
+    for _ in range(2):
+        train(train_loader, model, optimizer)
+        train(DataLoader(TensorDataset(torch.ones(32, 8)), batch_size=2), model, optimizer)
+    assert [facts(number).batch_size for number in (0, 1)] == [6, 2]
+    for (x,) in DataLoader(TensorDataset(torch.ones(32, 8)), batch_size=3):
+        model(x)
+    assert facts(2).batch_size == 3
+    assert "loader 3" not in core.current.facts
+    watched.stop()

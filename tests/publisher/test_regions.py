@@ -235,4 +235,4 @@ def test_short_gaps_between_named_phases_leave_marks_for_the_last_one(launches: 
         assert record.gpu_idle_ns is not None
         assert record.gpu_idle_ns["sync"] == pytest.approx(10 * MS, rel=0.05)
         assert record.gpu_ns is not None
-        assert record.gpu_ns["forward"] == pytest.approx(10 * MS, rel=0.06), "what is launched in a gap is not forward's"
+        assert record.gpu_ns["forward"] == pytest.approx(10 * MS, rel=0.06), "a gap's work is not forward's"
