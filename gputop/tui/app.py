@@ -30,6 +30,7 @@ from gputop.tui.filters import Lean
 from gputop.tui.options import Options, Picture
 from gputop.tui.palette import palette
 from gputop.tui.screens import Overview, Page
+from gputop.tui.sheet import Deed, Standing
 from gputop.tui.terminal import Terminal
 from gputop.view import RunView, View
 
@@ -42,6 +43,9 @@ one may have been on its way before the key."""
 
 CALM_NS = 5_000_000_000
 """How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
+
+DEEPEST = 8
+"""Pages opened from pages, of which Esc finds the way back."""
 
 SLOW_HISTORY_NS, SLOW_CALM_NS = 9_900_000_000, 30_000_000_000
 """The same on a slow link."""
@@ -80,6 +84,7 @@ class GputopApp(App[int]):
         self._calm: View = self._fast
         self._run_id: str | None = None
         self._question: Question | None = None
+        self.orders: dict[str, tuple[int, bool]] = {}
         self._eager = 0
         self._opening = False
         self._note, self._note_until = "", 0.0
@@ -187,26 +192,40 @@ class GputopApp(App[int]):
         if self._picture.view().cursor is None:
             self.say(travel.NO_TIME_AXIS)
             return
-        self._question = Question("go to", (*goto.EXAMPLES, " Esc leaves"))
+        self.ask(Question("go to", (*goto.EXAMPLES, " Esc leaves"), self._go_to))
+
+    def _go_to(self, text: str) -> str:
+        cursor = self._picture.view().cursor
+        if cursor is None:
+            return travel.NO_TIME_AXIS
+        try:
+            travel.go(goto.place(text, cursor), self._picture)
+        except goto.Nowhere as error:
+            return str(error)
+        self._moved("")
+        return ""
+
+    def ask(self, question: Question) -> None:
+        """Asks; keys are the answer until it is given or left."""
+        self._question = question
         self.show()
 
     def on_key(self, event: events.Key) -> None:
         """While something is asked, keys are its answer. Taken here, where bindings are looked up, so that keys typed
         ahead find the question that the key before them has asked."""
-        if self._question is not None:
+        question = self._question
+        if question is not None and event.key not in question.passes:
             event.prevent_default()
-            self._answer(self._question, event.key, event.character)
+            self._answer(question, event.key, event.character)
 
     def _answer(self, question: Question, key: str, character: str | None) -> None:
         end = question.take(key, character)
-        if end == "done" and (cursor := self._picture.view().cursor) is not None:
-            try:
-                travel.go(goto.place(question.text, cursor), self._picture)
-            except goto.Nowhere as error:
-                question.complaint, end = str(error), None
-            else:
-                self._moved("")
-        if end is not None:
+        if end == "done":
+            question.complaint = question.ends(question.text)
+            end = None if question.complaint else end
+        elif end == "left" and question.changes is not None:
+            question.changes("")
+        if end is not None and self._question is question:
             self._question = None
         self.show()
 
@@ -241,16 +260,38 @@ class GputopApp(App[int]):
         self.say(answer)
 
     def action_page(self, name: str) -> None:
-        if isinstance(self.screen, Page):
-            same = self.screen.page_name == name
+        if self._question is not None:
+            return
+        same = isinstance(self.screen, Page) and self.screen.page_name == name
+        self._to_overview()
+        if not same:
+            self._open(name)
+
+    def _open(self, name: str, about: str = "") -> None:
+        column, reverse = self.orders.get(name, (-1, False))
+        self.push_screen(Page(name, Standing(about=about, column=column, reverse=reverse)))
+
+    def _to_overview(self) -> None:
+        while isinstance(self.screen, Page):
             self.pop_screen()
-            if same:
-                return
-        self.push_screen(Page(name))
+
+    def do(self, deed: Deed) -> None:
+        """What Enter does on a page."""
+        if deed.kind == "page":
+            if len(self.screen_stack) > DEEPEST:
+                self._to_overview()
+            self._open(deed.what, deed.about)
+        elif deed.kind == "run":
+            self._to_overview()
+            self._select(deed.what)
 
     async def action_back(self) -> None:
+        """Takes a filter away, else leaves the page."""
         if isinstance(self.screen, Page):
-            self.pop_screen()
+            if self.screen.at.filter:
+                self.screen.stand(filter="")
+            else:
+                self.pop_screen()
 
     def action_select_run(self, step: int) -> None:
         runs = self._fast.runs
@@ -258,8 +299,11 @@ class GputopApp(App[int]):
             return
         now = chosen(self._fast, self._run_id)
         at = next((index for index, run in enumerate(runs) if run is now), 0)
-        self._run_id = runs[(at + step) % len(runs)].run.run_id
-        self._picture.select(self._run_id)
+        self._select(runs[(at + step) % len(runs)].run.run_id)
+
+    def _select(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._picture.select(run_id)
         self.show(at_once=True)
 
     def action_copy(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 
@@ -13,11 +13,25 @@ MOST = 40
 
 
 class Question:
-    """What is asked, what was typed so far, and what was wrong with the last answer."""
+    """What is asked, what was typed so far, and what was wrong with the last answer.
 
-    def __init__(self, asks: str, hints: Sequence[str]) -> None:
-        self.asks, self.hints = asks, hints
-        self.text = ""
+    `ends` takes the answer and gives what is wrong with it, or "". `changes` is told of each change; the keys of
+    `passes` are not part of an answer but go where they always go.
+    """
+
+    def __init__(
+        self,
+        asks: str,
+        hints: Sequence[str],
+        ends: Callable[[str], str] = lambda text: "",
+        *,
+        changes: Callable[[str], None] | None = None,
+        passes: frozenset[str] = frozenset(),
+        text: str = "",
+    ) -> None:
+        self.asks, self.hints, self.ends, self.passes = asks, hints, ends, passes
+        self.changes = changes
+        self.text = text
         self.complaint = ""
 
     def take(self, key: str, character: str | None) -> str | None:
@@ -28,16 +42,21 @@ class Question:
             return "left"
         self.complaint = ""
         if key in ("backspace", "ctrl+h"):
-            self.text = self.text[:-1]
+            self._set(self.text[:-1])
         elif key in ("ctrl+u", "ctrl+w"):
-            self.text = ""
+            self._set("")
         elif character is not None:
             self.type(character)
         return None
 
     def type(self, text: str) -> None:
         """Adds what can be shown of a text, typed or pasted."""
-        self.text = (self.text + "".join(char for char in text if char.isprintable()))[:MOST]
+        self._set((self.text + "".join(char for char in text if char.isprintable()))[:MOST])
+
+    def _set(self, text: str) -> None:
+        self.text = text
+        if self.changes is not None:
+            self.changes(text)
 
     def line(self, width: int) -> Line:
         """The question, the answer with its cursor, and beside it the hint or the complaint."""

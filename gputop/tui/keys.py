@@ -15,6 +15,7 @@ GENERAL: list[BindingType] = [
     Binding("tab", "select_run(1)", "next run", id="next_run", tooltip="Show the next run", priority=True),
     Binding("shift+tab", "select_run(-1)", "previous run", id="previous_run", tooltip="Show the run before",
             priority=True),
+    Binding("c", "page('causes')", "causes", id="causes", tooltip="Every cause that a verdict can name"),
     Binding("y", "copy", "copy", id="copy", tooltip="Copy the verdict (OSC 52, and to a file)"),
     Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
     Binding("R", "record", "record", id="record", tooltip="Record what is watched into a file; again: end it"),
@@ -42,6 +43,7 @@ IN_TIME: list[BindingType] = [
 """What moves the picture along its time axis, on every screen."""
 
 OVERVIEW: list[BindingType] = [
+    Binding("enter", "app.page('why')", "why", id="open_why", show=False),
     Binding("down,j", "app.select_run(1)", "next run", id="down_run", show=False),
     Binding("up,k", "app.select_run(-1)", "previous run", id="up_run", show=False),
     Binding("home", "app.travel('to_start')", "to start", id="home_in_time", show=False),
@@ -55,6 +57,11 @@ OVERVIEW: list[BindingType] = [
 
 PAGE: list[BindingType] = [
     Binding("escape,backspace", "app.back", "back", id="back", tooltip="Back to the overview"),
+    Binding("enter", "open", "open", id="open", tooltip="Open what is chosen; on why: the page about the cause"),
+    Binding("slash", "filter", "filter", id="filter", tooltip="Keep the rows of a list that have these words"),
+    Binding("greater_than_sign", "sort(1)", "sort", id="sort_next", tooltip="Sort a list by the next column"),
+    Binding("less_than_sign", "sort(-1)", "sort", id="sort_previous", tooltip="Sort a list by the column before"),
+    Binding("I", "reverse", "reverse", id="reverse", tooltip="Turn the order of a list round"),
     Binding("down,j", "scroll_by(1)", "down", id="scroll_down", show=False),
     Binding("up,k", "scroll_by(-1)", "up", id="scroll_up", show=False),
     Binding("pagedown,ctrl+d", "scroll_pages(1)", "page down", id="page_down", show=False),

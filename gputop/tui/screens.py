@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from msgspec import structs
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -14,14 +14,12 @@ from gputop.tui import keys
 from gputop.tui.asking import Question
 from gputop.tui.draw import footer, header, overview, recorded, transport
 from gputop.tui.draw.sight import Sight
-from gputop.tui.lines import Block, Line, fit
+from gputop.tui.lines import Block, fit
 from gputop.tui.pane import Pane
+from gputop.tui.sheet import PAGES, Sheet, Standing, sheet
 
 if TYPE_CHECKING:
     from gputop.tui.app import GputopApp
-
-PAGES = ("why", "gpus", "processes", "runs", "help", "info")
-"""Pages by name; each is a module of gputop.tui.pages with `title` and `draw(sight, width) -> list[Line]`."""
 
 
 class _Drawn(Screen[None]):
@@ -81,29 +79,33 @@ class Overview(_Drawn):
 
 
 class Page(_Drawn):
-    """A page of lines under the header, scrolled by keys or wheel."""
+    """A page under the header: lines that scroll by keys or wheel, and on some a row that is chosen."""
 
     names = ("identity", "rec", "state", "body", *transport.NAMES, "footer")
     BINDINGS: ClassVar[list[BindingType]] = keys.PAGE
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, at: Standing) -> None:
         if name not in PAGES:
             raise ValueError(f"no page named {name!r}")
         super().__init__()
-        self.page_name = name
-        self._page = import_module(f"gputop.tui.pages.{name}")
+        self.page_name, self.at = name, at
+        self._sheet = Sheet([])
         self._top = 0
+        self._follow = True
 
     def show(self, sight: Sight, note: str, question: Question | None) -> None:
         """Draws the part of the page that is in sight."""
         width, height = self.size
         if width <= 0 or height <= 0:
             return
-        lines: list[Line] = self._page.draw(sight, width)
         moved = transport.height_of(sight.view, width, height) and 1
         room = max(1, height - 2 - (height >= 8) - moved)
-        self._top = max(0, min(self._top, len(lines) - room))
-        shown = lines[self._top : self._top + room]
+        made = sheet(self.page_name, sight, width, room, self.at)
+        self._follow |= made.chosen != self._sheet.chosen
+        self._sheet = made
+        pinned = made.pinned[: max(0, room - 3)]
+        self._scroll(len(made.lines), room - len(pinned))
+        shown = [*pinned, *made.lines[self._top : self._top + room - len(pinned)]]
         shown += [fit([], width)] * (room - len(shown))
         last = height - 1
         blocks = {"body": Block(0, last - moved - room if height > 1 else 0, width, room, tuple(shown))}
@@ -111,10 +113,25 @@ class Page(_Drawn):
         if height >= 3:
             blocks |= self._head(sight, width)
         if height >= 2:
-            where = f"{self._top + 1}-{self._top + min(room, len(lines))} of {len(lines)}" if len(lines) > room else ""
-            line = overview.last_line(sight, footer.page(sight.view), width, note or where)
+            line = overview.last_line(
+                sight, footer.page(sight.view, made), width, note or self._where(room - len(pinned))
+            )
             blocks["footer"] = Block(0, last, width, 1, (line if question is None else question.line(width),))
         self.place(blocks)
+
+    def _scroll(self, lines: int, room: int) -> None:
+        """Keeps the top within the page, and a row that was just chosen in sight."""
+        made = self._sheet
+        if made.chosen >= 0 and self._follow:
+            first = made.rows[made.chosen][1]
+            after = made.rows[made.chosen + 1][1] if made.chosen + 1 < len(made.rows) else lines
+            self._top = min(first, max(self._top, after - room))
+        self._follow = False
+        self._top = max(0, min(self._top, lines - room))
+
+    def _where(self, room: int) -> str:
+        many = len(self._sheet.lines)
+        return f"{self._top + 1}-{min(self._top + room, many)} of {many}" if many > room else ""
 
     def _head(self, sight: Sight, width: int) -> dict[str, Block]:
         state, rec = min(24, width // 3), recorded.width_of(sight.view, width)
@@ -124,7 +141,51 @@ class Page(_Drawn):
         blocks["state"] = Block(left + rec, 0, state, 1, (header.state(sight, state),))
         return blocks
 
+    def stand(self, **changes: Any) -> None:
+        """Stands elsewhere: another filter, order or row."""
+        self.at = structs.replace(self.at, **changes)
+        self.gputop.orders[self.page_name] = self.at.column, self.at.reverse
+        self._follow = True
+        self.gputop.show()
+
+    def action_open(self) -> None:
+        if self._sheet.opens is not None:
+            self.gputop.do(self._sheet.opens)
+
+    def action_filter(self) -> None:
+        if not self._sheet.titles:
+            self.gputop.say("/ filters lists, and there is none here")
+            return
+        self.gputop.ask(
+            Question(
+                "filter",
+                ("words that a row must have", "Enter keeps it", "Esc ends it"),
+                changes=lambda text: self.stand(filter=text),
+                passes=MOVES,
+                text=self.at.filter,
+            )
+        )
+
+    def action_sort(self, step: int) -> None:
+        many = len(self._sheet.titles)
+        if not many:
+            self.gputop.say("< and > sort lists, and there is none here")
+            return
+        column = self.at.column + step
+        self.stand(column=many - 1 if column < -1 else -1 if column >= many else column, reverse=False)
+
+    def action_reverse(self) -> None:
+        if self.at.column < 0:
+            self.gputop.say("< and > say what to sort by first")
+        else:
+            self.stand(reverse=not self.at.reverse)
+
     def action_scroll_by(self, lines: int) -> None:
+        rows = self._sheet.rows
+        if rows and abs(lines) != WHEEL:
+            at = max(0, min(len(rows) - 1, self._sheet.chosen + lines))
+            self.stand(key=rows[at][0])
+            return
         self._top += lines
         self.gputop.show()
 
@@ -132,7 +193,14 @@ class Page(_Drawn):
         self.action_scroll_by(pages * max(1, self.size.height - 4))
 
     def on_mouse_scroll_down(self) -> None:
-        self.action_scroll_by(3)
+        self.action_scroll_by(WHEEL)
 
     def on_mouse_scroll_up(self) -> None:
-        self.action_scroll_by(-3)
+        self.action_scroll_by(-WHEEL)
+
+
+WHEEL = 3
+"""Lines that one notch of the wheel moves a page; the row that is chosen stays."""
+
+MOVES = frozenset({"up", "down", "pageup", "pagedown"})
+"""Keys that move within a list while its filter is typed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from gputop.tui.asking import Question
 from gputop.tui.draw.overview import compose
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import plain
-from gputop.tui.screens import PAGES
+from gputop.tui.sheet import PAGES, Standing, sheet
 from gputop.view import Cursor, GpuView, HostView, RunView, Segment, Share, View
 from tests.tui import views
 from tests.tui.grid import flatten
@@ -133,6 +132,16 @@ RECORDINGS = st.builds(
 )
 
 
+STANDINGS = st.builds(
+    Standing,
+    about=st.sampled_from(["", "sync", "a-cause-of-the-future", "../../etc/passwd"]),
+    filter=st.sampled_from(["", "train", "\x1b[2J", "worker 訓練"]),
+    column=st.integers(-1, 30),
+    reverse=st.booleans(),
+    key=st.sampled_from(["", "a", "gone"]),
+)
+
+
 @st.composite
 def any_view(draw: Any) -> View:
     return views.view(
@@ -157,11 +166,13 @@ def test_the_overview_fits_any_size(view: View, width: int, height: int, run_id:
 
 
 @settings(max_examples=30, deadline=None)
-@given(any_view(), st.integers(1, 200), st.booleans())
-def test_every_page_draws_any_view(view: View, width: int, no_cmdline: bool) -> None:
+@given(any_view(), st.integers(1, 200), st.integers(1, 100), st.booleans(), STANDINGS)
+def test_every_page_draws_any_view(view: View, width: int, height: int, no_cmdline: bool, at: Standing) -> None:
     sight = Sight(view=view, slow=view, no_cmdline=no_cmdline)
     for name in PAGES:
-        for line in import_module(f"gputop.tui.pages.{name}").draw(sight, width):
+        made = sheet(name, sight, width, height, at)
+        assert made.chosen < max(1, len(made.rows))
+        for line in (*made.pinned, *made.lines):
             text = plain(line)
             assert cell_len(text) == width, (name, text)
             assert not any(ord(char) < 32 for char in text)

@@ -6,12 +6,21 @@ from rich.cells import cell_len
 
 from gputop.tui.draw.transport import badge
 from gputop.tui.lines import Line, Span, fit
+from gputop.tui.sheet import Sheet
 from gputop.view import View
 
 Keys = tuple[tuple[str, str], ...]
 """Keys, and what each does in a word."""
 
-_PAGES = (("g", "gpus"), ("p", "processes"), ("r", "runs"), ("y", "copy"), ("s", "snapshot"), ("i", "sources"))
+_PAGES = (
+    ("g", "gpus"),
+    ("p", "processes"),
+    ("r", "runs"),
+    ("y", "copy"),
+    ("s", "snapshot"),
+    ("c", "causes"),
+    ("i", "sources"),
+)
 
 LIVE = (
     ("?", "help"), ("q", "quit"), ("w", "why"), ("space", "pause"), ("←→", "back in time"), ("tab", "next run"),
@@ -31,15 +40,24 @@ REPLAY = (
 PAGE = (("esc", "back"), ("q", "quit"), ("↑↓", "scroll"), ("space", "pause"), ("←→", "in time"), ("tab", "next run"),
         ("?", "help"))  # fmt: skip
 
+LIST = (("/", "filter"), ("< >", "sort"), ("I", "reverse"))
+
 
 def overview(view: View) -> Keys:
     """The keys of the overview, for the present, its past, or a recording."""
     return _of_now({"": LIVE, "PAST": PAST, "REPLAY": REPLAY}[badge(view)], view)
 
 
-def page(view: View) -> Keys:
-    """The keys of a page."""
-    return _of_now(PAGE, view)
+def page(view: View, sheet: Sheet) -> Keys:
+    """The keys of a page; those that do something on this one first."""
+    back, leave, scroll, *rest = PAGE
+    opens = (("enter", OPENS.get((sheet.opens.kind, sheet.opens.what), "open")),) if sheet.opens is not None else ()
+    scroll = ("↑↓", "choose") if sheet.rows else scroll
+    return _of_now((back, leave, *opens, scroll, *(LIST if sheet.titles else ()), *rest), view)
+
+
+OPENS = {("page", "causes"): "all causes", ("page", "cause"): "read about it"}
+"""What Enter does, where there is more to say than "open"."""
 
 
 def _of_now(keys: Keys, view: View) -> Keys:

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from gputop.records import Gpu, GpuProcess, clean
-from gputop.tui import figures
+from gputop.tui import figures, listing
 from gputop.tui.draw.rows import gpu_detail, known, why_no_gpu
 from gputop.tui.draw.series import graph, on_axis
 from gputop.tui.draw.sight import Sight, chosen, own_gpu
 from gputop.tui.lines import Line, Span, fit, pieces
+from gputop.tui.sheet import Sheet, Standing
 from gputop.view import GpuView, View
 
+TITLES = ("index", "utilization", "memory in use", "power", "temperature", "name")
 
-def draw(sight: Sight, width: int) -> list[Line]:
-    """Three lines and its processes for each GPU."""
-    if not sight.view.gpus:
-        return [fit([], width), fit([Span(f" {why_no_gpu(sight.slow)}", "dim")], width)]
+
+def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
+    """Three lines and its processes for each GPU; one whose process a filter names is kept too."""
     own = own_gpu(sight.view, chosen(sight.view, sight.run_id))
-    lines: list[Line] = []
-    for gpu in sight.view.gpus:
-        lines += [fit([], width), *_gpu(gpu, sight.slow, width, own=gpu is own)]
-        lines += [_process(process, width, sight) for process in gpu.gpu.processes or ()]
-    return lines
+    entries = [_entry(gpu, sight, own=gpu is own) for gpu in sight.view.gpus]
+    return listing.draw(entries, width, at, titles=TITLES, nothing=why_no_gpu(sight.slow))
+
+
+def _entry(view: GpuView, sight: Sight, *, own: bool) -> listing.Entry:
+    gpu = view.gpu
+
+    def lines(width: int, mark: str) -> list[Line]:
+        head = _gpu(view, sight.slow, width, own=own)
+        return [*head, *(_process(process, width, sight) for process in gpu.processes or ()), fit([], width)]
+
+    running = [_words(process, sight) for process in gpu.processes or ()]
+    return listing.Entry(
+        key=gpu.gpu_uuid,
+        values=(gpu.gpu_index, gpu.util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c, gpu.name),
+        words=" ".join((f"GPU {gpu.gpu_index}", gpu.name or "", gpu.gpu_uuid, gpu.gpu_pci or "", *running)),
+        draw=lines,
+    )
+
+
+def _words(process: GpuProcess, sight: Sight) -> str:
+    told = (process.name,) if sight.no_cmdline else (process.name, process.cmdline, process.user)
+    return " ".join([str(process.pid), *(part for part in told if part)])
 
 
 def _gpu(view: GpuView, slow: View, width: int, *, own: bool) -> list[Line]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gputop.records import Process, Worker, clean
-from gputop.tui import figures
+from gputop.tui import figures, listing
 from gputop.tui.draw.sight import Sight, chosen, name_of, rank_of
-from gputop.tui.lines import Line, Span, fit
-from gputop.tui.tables import Column, choose, heading, row
+from gputop.tui.lines import Line, Span
+from gputop.tui.sheet import Sheet, Standing
+from gputop.tui.tables import Column
 from gputop.view import RunView
 
 STATES = {
@@ -23,26 +24,30 @@ COLUMNS = (
 
 
 def draw(sight: Sight, width: int) -> list[Line]:
+    """The whole table, for a screen that has room for it."""
+    made = sheet(sight, width, 0, Standing())
+    return [*made.pinned, *made.lines]
+
+
+def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     """One row a process, the chosen run's first."""
     first = chosen(sight.view, sight.run_id)
     runs = sorted(sight.view.runs, key=lambda run: run is not first)
-    if not runs:
-        return [fit([], width), fit([Span(" no training process is known yet", "dim")], width)]
-    kept = choose(COLUMNS, width - 2)
-    lines = [fit([], width), heading(COLUMNS, kept, width)]
-    for run in runs:
-        lines += _run(run, kept, width, sight)
-    return lines
+    entries = [entry for run in runs for entry in _run(run, sight)]
+    return listing.draw(
+        entries, width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS,
+        nothing="no training process is known yet",
+    )  # fmt: skip
 
 
-def _run(run: RunView, kept: list[int], width: int, sight: Sight) -> list[Line]:
+def _run(run: RunView, sight: Sight) -> list[listing.Entry]:
     name = f"{name_of(run.run, 16)} {rank_of(run.run)}".strip()
     process = run.process
     if process is None:
         cells = [Span(name, "bold"), Span(str(run.run.pid)), *[Span(figures.UNKNOWN, "dim")] * 7]
-        return [row(COLUMNS, kept, cells, width)]
+        return [listing.Entry(run.run.run_id, (name, run.run.pid, *[None] * 7), name, listing.table(COLUMNS, cells))]
     command = "" if sight.no_cmdline else clean(process.cmdline or process.name or "", 200)
-    lines = [row(COLUMNS, kept, _cells(name, process, command), width)]
+    entries = [_entry(name, name, process, command)]
     if process.main_thread_cpu_pct is not None:
         main = [
             Span("  its main thread", "dim"),
@@ -50,10 +55,23 @@ def _run(run: RunView, kept: list[int], width: int, sight: Sight) -> list[Line]:
             Span(figures.pct(process.main_thread_cpu_pct)),
             *[Span("")] * 6,
         ]
-        lines.append(row(COLUMNS, kept, main, width))
+        values = ("its main thread", None, process.main_thread_cpu_pct, *[None] * 6)
+        key = f"{process.pid}/main"
+        entries.append(listing.Entry(key, values, f"{name} its main thread", listing.table(COLUMNS, main)))
     for index, worker in enumerate(process.workers or ()):
-        lines.append(row(COLUMNS, kept, _cells(f"  worker {index}", worker, ""), width))
-    return lines
+        entries.append(_entry(f"  worker {index}", f"{name} worker {index}", worker, ""))
+    return entries
+
+
+def _entry(name: str, words: str, process: Process | Worker, command: str) -> listing.Entry:
+    cells = _cells(name, process, command)
+    return listing.Entry(
+        key=f"{process.pid}",
+        values=(name.strip(), process.pid, process.cpu_pct, process.system_pct if isinstance(process, Worker) else None,
+                cells[4].text, process.read_bytes_s, process.rss_bytes, process.threads, command or None),
+        words=f"{words} {process.pid} {cells[4].text} {command}",
+        draw=listing.table(COLUMNS, cells),
+    )  # fmt: skip
 
 
 def _cells(name: str, process: Process | Worker, command: str) -> list[Span]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gputop.records import clean
-from gputop.tui import figures
+from gputop.tui import figures, listing
 from gputop.tui.draw import verdict
 from gputop.tui.draw.sight import Sight, chosen, name_of
 from gputop.tui.glyphs import tone_of
-from gputop.tui.lines import Line, Span, fit
-from gputop.tui.tables import Column, choose, heading, row
+from gputop.tui.lines import Span, fit
+from gputop.tui.sheet import Deed, Sheet, Standing
+from gputop.tui.tables import Column
 from gputop.view import RunView
 
 COLUMNS = (
@@ -20,22 +21,39 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def draw(sight: Sight, width: int) -> list[Line]:
-    """One row a run; tab moves the mark."""
+def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
+    """One row a run; Enter shows the chosen one, as tab does."""
     if not sight.view.runs:
-        return [fit([], width), *verdict.waiting(sight.view, width, 5)]
+        return Sheet([fit([], width), *verdict.waiting(sight.view, width, 5)])
     now = chosen(sight.view, sight.run_id)
-    kept = choose(COLUMNS, width - 2)
-    lines = [fit([], width), heading(COLUMNS, kept, width)]
-    for run in sight.view.runs:
-        lines.append(row(COLUMNS, kept, _cells(run, sight), width, "▸" if run is now else " "))
-    return lines
+    return listing.draw(
+        [_entry(run, sight) for run in sight.view.runs], width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS,
+        marked="" if now is None else now.run.run_id, pick=True,
+    )  # fmt: skip
+
+
+def _entry(run: RunView, sight: Sight) -> listing.Entry:
+    cells = _cells(run, sight)
+    data = next((share.pct for share in run.ledger if share.phase == "data"), None)
+    held = None if run.verdict.since_ns is None else sight.view.now_ns - run.verdict.since_ns
+    return listing.Entry(
+        key=run.run.run_id,
+        values=(cells[0].text, cells[1].text, (run.step_ms or {}).get("p50"), run.steps_per_s, data, cells[5].text,
+                run.run.rank, _gpu_of(run, sight), run.run.pid, run.steps_total, held, cells[11].text),
+        words=" ".join(cell.text for cell in cells),
+        draw=listing.table(COLUMNS, cells),
+        opens=Deed("run", run.run.run_id),
+    )  # fmt: skip
+
+
+def _gpu_of(run: RunView, sight: Sight) -> int | None:
+    return next((g.gpu.gpu_index for g in sight.view.gpus if g.gpu.gpu_uuid == run.gpu_uuid), None)
 
 
 def _cells(run: RunView, sight: Sight) -> list[Span]:
     data = next((share.pct for share in run.ledger if share.phase == "data"), None)
     rank = "" if run.run.rank is None else f"{run.run.rank}/{run.run.world_size or '?'}"
-    gpu = next((g.gpu.gpu_index for g in sight.view.gpus if g.gpu.gpu_uuid == run.gpu_uuid), None)
+    gpu = _gpu_of(run, sight)
     since = run.verdict.since_ns
     return [
         Span(name_of(run.run, 20), "bold"),

@@ -8,6 +8,7 @@ from gputop.tui.draw import ledger, verdict
 from gputop.tui.draw.extras import threshold_text, value_text
 from gputop.tui.draw.sight import Sight, calm_of, chosen
 from gputop.tui.lines import Line, Span, fit, wrap
+from gputop.tui.sheet import Deed
 from gputop.tui.tables import Column, choose, heading, row
 from gputop.view import RunView
 
@@ -30,6 +31,12 @@ def draw(sight: Sight, width: int) -> list[Line]:
         for notice in run.verdict.notices:
             lines += _text(clean(notice, 500), width, "")
     return lines
+
+
+def opens(sight: Sight) -> Deed | None:
+    """The page about the cause."""
+    run = chosen(calm_of(sight), sight.run_id)
+    return None if run is None else Deed("page", "cause", run.verdict.cause)
 
 
 def _title(text: str, width: int) -> list[Line]:
