@@ -17,6 +17,8 @@ COMMAND = "GPUTOP_COMMAND"
 READY_S = 3.0
 """How long a command waits for its recorder. What is trained before it is ready isn't lost: it is asked for later."""
 
+ENDED = "the recorder ended before it could say why; `gputop record FILE` beside the training, in another terminal, will"
+
 _BOOT = (
     "import sys; sys.path[:] = [p for p in sys.path if p]; sys.path.append({root!r}); "
     "from gputop.cli.record import for_command; sys.exit(for_command(*sys.argv[2:]))"
@@ -92,4 +94,4 @@ def _answer(ready: int) -> str | None:
     if not select.select([ready], [], [], READY_S)[0]:
         return None
     said = os.read(ready, 4096).decode(errors="replace").strip()
-    return None if said == "ready" else said or "the recorder ended at once"
+    return None if said == "ready" else said or ENDED

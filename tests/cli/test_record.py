@@ -316,7 +316,10 @@ def test_the_recorder_has_a_session_of_its_own_and_holds_nothing_of_the_command(
         (card,) = short_dir.glob("view-*.json")
         pid = int(re.findall(r'"pid":(\d+)', card.read_text())[0])
         assert os.getsid(pid) != os.getsid(0)
-        held = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+        held = set()
+        for one in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # a file closed meanwhile
+                held.add(os.readlink(one))
         assert os.readlink(f"/proc/self/fd/{writing}") not in held
         assert {os.readlink(f"/proc/{pid}/fd/{k}") for k in range(3)} == {os.devnull}
         assert os.readlink(f"/proc/{child.pid}/fd/{writing}") == os.readlink(f"/proc/self/fd/{writing}")
