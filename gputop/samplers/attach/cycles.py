@@ -22,6 +22,9 @@ RESOLVED_UPDATE = 1.5
 missed. In shorter ones some are, and two steps would be taken for one."""
 
 STRETCH_NS = S
+PATIENCE_NS = 30 * S
+"""Time without a whole step after which the loop is one that none will be seen of: only shares of time are told."""
+
 FIRST = 100
 """The number of the first one seen: the run's own first steps, which are slow, were before anyone looked."""
 
@@ -56,6 +59,8 @@ class Cycles:
         self._torn = False
         self._stretch: list[Span] = []
         self._n = FIRST
+        self._since: int | None = None
+        self._told_ns = 0
         self.count = 0
         self.resolved: bool | None = None
 
@@ -67,9 +72,15 @@ class Cycles:
             usual = _median(end - begin for begin, end, _ in whole)
             update = _median(_updating(inner) for *_, inner in whole)
             self.resolved = usual >= RESOLVED * self._sample_ns and update >= RESOLVED_UPDATE * self._sample_ns
+        elif self.resolved is None and spans and spans[-1].to_ns - (self._since or spans[0].from_ns) > PATIENCE_NS:
+            self.resolved = False
+        if self.resolved is None:
+            self._since = self._since or (spans[0].from_ns if spans else None)
+            return []
         if not self.resolved:
             return self._stretches(spans)
         self._stretch = []
+        whole = [one for one in whole if one[0] >= self._told_ns]
         steps = [self._step(begin, end, forwarded(inner), "step") for begin, end, inner in whole]
         return [step for step in steps if step is not None]
 
@@ -119,6 +130,7 @@ class Cycles:
         if not trained and what == "stretch" and "data" not in phases and "forward" not in phases:
             return None  # no training that anything shows
         self._n += 1
+        self._told_ns = end
         self.count += what == "step"
         return Step(
             t=begin, run_id=self._run_id, n=self._n - 1, dur_ns=end - begin, phases_ns=phases,
