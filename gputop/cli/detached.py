@@ -17,7 +17,9 @@ COMMAND = "GPUTOP_COMMAND"
 READY_S = 3.0
 """How long a command waits for its recorder. What is trained before it is ready isn't lost: it is asked for later."""
 
-ENDED = "the recorder ended before it could say why; `gputop record FILE` beside the training, in another terminal, will"
+ENDED = (
+    "the recorder ended before it could say why; `gputop record FILE` beside the training, in another terminal, will"
+)
 
 _BOOT = (
     "import sys; sys.path[:] = [p for p in sys.path if p]; sys.path.append({root!r}); "
