@@ -162,7 +162,7 @@ def to_record(segment: Segment, run_id: str, offset_ns: int, *, knows_backward: 
         samples=int(segment.samples) if segment.samples is not None else None,
         kind=segment.kind,
         had_backward=segment.work if knows_backward or segment.work else None,
-        optimizer_step=segment.optimizer if knows_backward or segment.optimizer else None,
+        optimizer_step=segment.optimizer if knows_backward or segment.work else None,
         partial=segment.partial or None,
         loader_id=source.loader_id,
         epoch=source.epoch,

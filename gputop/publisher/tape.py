@@ -223,6 +223,7 @@ def say(tape: Tape, fields: dict[str, Any], now: int) -> None:
     more = dict(fields)
     if "epoch" in more:
         seg.source.epoch = more.pop("epoch")
+        seg.first = True
     if "samples" in more:
         seg.samples = more.pop("samples")
     if more:

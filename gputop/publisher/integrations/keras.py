@@ -7,10 +7,11 @@ the wait for its batch is told apart; TensorFlow waits inside of what it has com
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from typing import Any
 
 from gputop.publisher import core
@@ -19,8 +20,12 @@ from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.hooks.keras_optimizer import Updates
 from gputop.publisher.hooks.patch import replace
 from gputop.publisher.integrations.telling import Telling, quietly
+from gputop.records import Model
 
 JAX_TRAINER = "keras.src.backend.jax.trainer"
+
+SIZES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes of an element."""
 
 _keras: Any = import_module("keras")
 
@@ -46,8 +51,10 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
         self._backend = str(_keras.backend.backend())
         fields = {} if self._backend == "torch" else _framework(self._backend)
         self._tell.begin(self.model if self._backend == "torch" else None, **fields)
-        if core.current is None or not core.current.mine():
+        publisher = core.current
+        if publisher is None or not publisher.mine():
             return
+        publisher.say(_model(self.model, publisher.run_id), "model")
         if getattr(self.model, "train_function", None) is not None:
             self._undo.append(replace(self.model, "train_function", self._timed))
         if self._backend == "jax" and JAX_TRAINER in sys.modules:
@@ -137,6 +144,35 @@ class Waited(Iterator[Any]):
             if samples is not None:
                 publisher.put((SAY, {"samples": samples}, now))
         return batch
+
+
+def _model(model: Any, run_id: str) -> Model:
+    """What is trained, as Keras knows it."""
+    dtypes: dict[str, int] = {}
+    devices: dict[str, int] = {}
+    nbytes = 0
+    for variable in model.trainable_variables:
+        dtype, count = str(variable.dtype), math.prod(variable.shape)
+        dtypes[dtype] = dtypes.get(dtype, 0) + count
+        nbytes += count * SIZES.get(dtype, 4)
+        device = getattr(getattr(variable, "value", None), "device", None)
+        if _keras.backend.backend() == "torch" and device is not None:
+            devices[str(device)] = devices.get(str(device), 0) + count
+    optimizer = getattr(model, "optimizer", None)
+    policy = getattr(getattr(model, "dtype_policy", None), "name", "")
+    return Model(
+        t=time_ns(),
+        run_id=run_id,
+        name=type(model).__name__,
+        param_count=sum(dtypes.values()),
+        param_bytes=nbytes,
+        param_tensors=len(model.trainable_variables),
+        dtypes=dtypes,
+        devices=devices or None,
+        autocast=policy.startswith("mixed_"),
+        compiled=not getattr(model, "run_eagerly", False) if _keras.backend.backend() != "torch" else None,
+        optimizer=type(optimizer).__name__ if optimizer is not None else None,
+    )
 
 
 def _framework(name: str) -> dict[str, Any]:
