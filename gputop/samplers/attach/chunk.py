@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from typing import NamedTuple
 
@@ -66,4 +67,5 @@ class Chunk:
         """End it, waiting for nothing."""
         if self._process.poll() is None:
             self._process.kill()
+            threading.Thread(target=self._process.wait, name="gputop-reaper", daemon=True).start()
         shutil.rmtree(self._folder, ignore_errors=True)
