@@ -16,6 +16,7 @@ GENERAL: list[BindingType] = [
     Binding("shift+tab", "select_run(-1)", "previous run", id="previous_run", tooltip="Show the run before",
             priority=True),
     Binding("c", "page('causes')", "causes", id="causes", tooltip="Every cause that a verdict can name"),
+    Binding("z", "page('zoom')", "zoom", id="zoom", tooltip="One panel over the whole screen; arrows choose which"),
     Binding("y", "copy", "copy", id="copy", tooltip="Copy the verdict (OSC 52, and to a file)"),
     Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
     Binding("R", "record", "record", id="record", tooltip="Record what is watched into a file; again: end it"),

@@ -73,6 +73,23 @@ def _add(out: list[Span], text: str, style: str) -> None:
         out.append(Span(text, style))
 
 
+def cut(line: Line, cells: int, width: int) -> tuple[Line, Line]:
+    """A line of `width` cells in two, the first of `cells`; a wide character on the border becomes blanks."""
+    first: list[Span] = []
+    second: list[Span] = []
+    used = 0
+    for text, style in line:
+        for char in text:
+            wide = cell_len(char)
+            if used < cells < used + wide:
+                _add(first, " " * (cells - used), style)
+                _add(second, " " * (used + wide - cells), style)
+            else:
+                _add(first if used < cells else second, char, style)
+            used += wide
+    return fit(first, cells), fit(second, width - cells)
+
+
 def right(spans: Sequence[Span], cells: int) -> Line:
     """The spans at the right edge of `cells` cells."""
     pad = cells - sum(cell_len(span.text) for span in spans)

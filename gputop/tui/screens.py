@@ -14,7 +14,7 @@ from gputop.tui import keys
 from gputop.tui.asking import Question
 from gputop.tui.draw import footer, header, overview, recorded, transport
 from gputop.tui.draw.sight import Sight
-from gputop.tui.lines import Block, fit
+from gputop.tui.lines import Block, Line, cut, fit
 from gputop.tui.pane import Pane
 from gputop.tui.sheet import PAGES, Sheet, Standing, sheet
 
@@ -81,7 +81,7 @@ class Overview(_Drawn):
 class Page(_Drawn):
     """A page under the header: lines that scroll by keys or wheel, and on some a row that is chosen."""
 
-    names = ("identity", "rec", "state", "body", *transport.NAMES, "footer")
+    names = ("identity", "rec", "state", "body", "aside", *transport.NAMES, "footer")
     BINDINGS: ClassVar[list[BindingType]] = keys.PAGE
 
     def __init__(self, name: str, at: Standing) -> None:
@@ -108,7 +108,7 @@ class Page(_Drawn):
         shown = [*pinned, *made.lines[self._top : self._top + room - len(pinned)]]
         shown += [fit([], width)] * (room - len(shown))
         last = height - 1
-        blocks = {"body": Block(0, last - moved - room if height > 1 else 0, width, room, tuple(shown))}
+        blocks = _body(last - moved - room if height > 1 else 0, width, shown, made.aside)
         blocks |= transport.blocks(sight.view, last - moved, width, moved)
         if height >= 3:
             blocks |= self._head(sight, width)
@@ -197,6 +197,17 @@ class Page(_Drawn):
 
     def on_mouse_scroll_up(self) -> None:
         self.action_scroll_by(-WHEEL)
+
+
+def _body(y: int, width: int, lines: list[Line], aside: int) -> dict[str, Block]:
+    """The lines as one block, or with the last `aside` cells of each in another."""
+    if not 0 < aside < width:
+        return {"body": Block(0, y, width, len(lines), tuple(lines))}
+    halves = [cut(line, width - aside, width) for line in lines]
+    return {
+        "body": Block(0, y, width - aside, len(lines), tuple(half for half, _ in halves)),
+        "aside": Block(width - aside, y, aside, len(lines), tuple(half for _, half in halves)),
+    }
 
 
 WHEEL = 3

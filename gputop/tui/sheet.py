@@ -11,7 +11,7 @@ import msgspec
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import Line
 
-PAGES = ("why", "gpus", "processes", "runs", "help", "info", "cause", "causes")
+PAGES = ("why", "gpus", "processes", "runs", "help", "info", "cause", "causes", "zoom")
 """Pages by name. Each is a module of gputop.tui.pages with `draw(sight, width) -> list[Line]`, or with
 `sheet(sight, width, height, at) -> Sheet` where it has rows to choose, or depends on where it stands."""
 
@@ -45,6 +45,8 @@ class Sheet(msgspec.Struct, frozen=True):
     opens: Deed | None = None
     titles: tuple[str, ...] = ()
     """What the rows can be sorted by."""
+    aside: int = 0
+    """Cells at the right that change more often than the rest: in a pane of their own they cost only themselves."""
 
 
 def sheet(name: str, sight: Sight, width: int, height: int, at: Standing) -> Sheet:

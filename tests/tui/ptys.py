@@ -32,6 +32,7 @@ class Terminal:
         env: dict[str, str] | None = None,
         nohup: bool = False,
         module: str = "tests.tui.child",
+        cwd: Path = ROOT,
     ):
         self.size, self.seen, self.status = size, b"", None
         drop = ("NO_COLOR", "COLORTERM", "COLUMNS", "LINES", "LC_ALL", "COLORFGBG", "TEXTUAL", "TMUX")
@@ -43,7 +44,7 @@ class Terminal:
             if nohup:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-            os.chdir(ROOT)
+            os.chdir(cwd)
             os.execve(sys.executable, [sys.executable, "-m", module, *words], around)
 
     def __enter__(self) -> Terminal:

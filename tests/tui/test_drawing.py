@@ -6,6 +6,7 @@ import math
 
 import msgspec
 import pytest
+from rich.cells import cell_len
 
 from gputop.records import Event
 from gputop.tui.draw import ledger, ribbon
@@ -13,7 +14,7 @@ from gputop.tui.draw.overview import compose
 from gputop.tui.draw.series import axis_labels, graph, nice_top, on_axis
 from gputop.tui.draw.sight import Sight
 from gputop.tui.glyphs import BUCKETS, MARKS, RAMP, RIBBON, to_ascii
-from gputop.tui.lines import Span, crop, fit, pieces, plain, wrap
+from gputop.tui.lines import Span, crop, cut, fit, pieces, plain, wrap
 from gputop.view import Share, View
 from tests.tui import views
 from tests.tui.grid import flatten
@@ -208,3 +209,14 @@ def test_text_is_cut_by_cells() -> None:
     assert wrap("a verylongwordthatdoesnotfit in here", 8, 3) == ["a", "verylong", "wordtha…"]
     assert wrap("at 98 % CPU", 6, 3) == ["at", "98 %", "CPU"]
     assert pieces(["aaaa", "bbbbbbbb", "cc"], 9) == "aaaa · cc"
+
+
+@pytest.mark.parametrize("text", ["plain text here", "訓練スクリプト x", "a訓b練c"])
+def test_a_line_cut_in_two_keeps_its_cells(text: str) -> None:
+    line = fit([Span(text, "bold")], 20)
+    for cells in range(21):
+        first, second = cut(line, cells, 20)
+        assert cell_len(plain(first)) == cells
+        assert cell_len(plain(second)) == 20 - cells
+        if "訓" not in text:
+            assert plain(first) + plain(second) == plain(line)

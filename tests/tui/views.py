@@ -378,6 +378,13 @@ def later(base: View, seconds: float) -> View:
     return msgspec.structs.replace(base, now_ns=now, last_column=last, runs=runs, gpus=gpus, host=host, cursor=cursor)
 
 
+def with_segments() -> View:
+    """A run whose verdict has changed."""
+    spans = ((872, 812, "warmup"), (812, 130, "sync"), (130, 0, "input-workers"))
+    segments = tuple(Segment(NOW - a * SECOND, NOW - b * SECOND, cause) for a, b, cause in spans)
+    return view(runs=(run_view(segments=segments),))
+
+
 LONG = 4323 * SECOND
 """How long the recording of these views is: 1:12:03."""
 

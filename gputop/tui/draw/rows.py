@@ -102,10 +102,10 @@ def gpu_rows(sight: Sight, run: RunView | None, cells: int) -> list[Row]:
             Row(label="GPU", group=2, number=figures.UNKNOWN, number_style="dim", detail=(why_no_gpu(slow),), rank=1)
         ]
     own = own_gpu(fast, run)
-    rows = _gpu_in_full(own, slow, cells) if own is not None else []
+    rows = gpu_in_full(own, slow, cells) if own is not None else []
     if len(fast.gpus) <= MOST_STRIPS:
         others = [gpu for gpu in fast.gpus if gpu is not own]
-        rows += [_util_row(gpu, _same(gpu, slow), rank=4) for gpu in others]
+        rows += [util_row(gpu, same(gpu, slow), rank=4) for gpu in others]
     return rows
 
 
@@ -121,13 +121,15 @@ def why_no_gpu(view: View) -> str:
     return "no GPU sampled yet"
 
 
-def _same(gpu: GpuView, view: View) -> GpuView:
+def same(gpu: GpuView, view: View) -> GpuView:
+    """The same GPU in another view; itself where that has none."""
     return next((other for other in view.gpus if other.gpu.gpu_uuid == gpu.gpu.gpu_uuid), gpu)
 
 
-def _gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
-    gpu, was = own.gpu, _same(own, slow)
-    rows = [_util_row(own, was, rank=1)]
+def gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
+    """Utilization, peaks where they tell more than it does, and memory."""
+    gpu, was = own.gpu, same(own, slow)
+    rows = [util_row(own, was, rank=1)]
     means, peaks = on_axis(was.util_history, slow, cells), on_axis(was.util_max_history, slow, cells)
     gaps = [peak - (mean or 0) for mean, peak in zip(means, peaks, strict=True) if peak is not None]
     apart = sum(gap >= BURST_GAP_PCT for gap in gaps)
@@ -142,7 +144,8 @@ def _gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
     return rows
 
 
-def _util_row(gpu: GpuView, was: GpuView, rank: int) -> Row:
+def util_row(gpu: GpuView, was: GpuView, rank: int) -> Row:
+    """Utilization: the figure of `gpu`, the history of `was`."""
     number, style = known(gpu.gpu, gpu.age_ns, "util_pct", figures.pct(gpu.gpu.util_pct))
     index = gpu.gpu.gpu_index
     return Row(label=f"GPU {index}" if index is not None else "GPU", group=2, number=number, number_style=style,
