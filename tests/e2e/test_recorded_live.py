@@ -1,0 +1,44 @@
+"""A recording begun with a key while a real training is watched, followed while it is written, and read afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputop.recording.reader import Recording
+from gputop.records import Step, Verdict
+from tests.cli.processes import environment, gputop
+from tests.e2e.test_screen_live import until
+from tests.e2e.test_whole_path import training
+from tests.tui.ptys import Terminal, left_properly
+
+
+@pytest.mark.slow
+def test_what_r_records_is_followed_while_written_and_read_afterwards(short_dir: Path, tmp_path: Path) -> None:
+    env = environment(short_dir)
+    with training(short_dir, "slow_loader"), Terminal(size=(100, 30), module="gputop", env=env, cwd=tmp_path) as live:
+        until(live, lambda text: "INPUT" in text, 25)
+        live.press(b"R")
+        until(live, lambda text: "● REC 10 s" in text, 20)
+        (file,) = tmp_path.glob("*.gputop")
+        with Terminal("replay", str(file), size=(100, 30), module="gputop", env=env, cwd=tmp_path) as follower:
+            text = until(follower, lambda text: "REPLAY" in text and "loop.py" in text, 15)
+            assert "loop.py" in text
+            follower.press(b"q")
+            assert follower.ended()[0] == 0
+        live.press(b"R")
+        until(live, lambda text: "recorded into" in text, 10)
+        assert [one.name for one in tmp_path.iterdir()] == [file.name], "one plain file is left"
+        live.press(b"q")
+        assert live.ended()[0] == 0
+        assert left_properly(live.seen)
+    recording = Recording(file)
+    steps = [one for one in recording.records() if isinstance(one, Step)]
+    assert len(steps) > 20
+    assert [one.n for one in steps] == list(range(steps[0].n, steps[0].n + len(steps))), "none is missing"
+    assert any(isinstance(one, Verdict) and one.family == "input" for one in recording.records())
+    recording.close()
+    told = gputop("report", str(file), directory=short_dir)
+    assert told.returncode == 0
+    assert "INPUT" in told.stdout
