@@ -85,6 +85,7 @@ def run_view(
         cause_history=_causes(segments, axis, column_ns),
         segments=segments,
         phase_history=_phase_history(track, axis),
+        profile=track.profile,
         said=said_then(track, verdict, window.to_ns),
     )
 

@@ -44,6 +44,9 @@ one may have been on its way before the key."""
 CALM_NS = 5_000_000_000
 """How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
 
+PROFILED_STEPS = 10
+"""Steps that a profile on request covers: some kilobytes of answer, and rarely more than some seconds."""
+
 DEEPEST = 8
 """Pages opened from pages, of which Esc finds the way back."""
 
@@ -245,6 +248,17 @@ class GputopApp(App[int]):
         elif not self._opening:
             self._opening = True
             Thread(target=self._begin_recording, name="gputop-record", daemon=True).start()
+
+    def action_profile(self) -> None:
+        """Asks the training shown to profile itself."""
+        run = chosen(self._fast, self._run_id)
+        refusal = keeping.why_no_profile(run, self._fast)
+        if refusal or run is None:
+            self.say(refusal)
+            return
+        self._picture.select(run.run.run_id)
+        self._picture.profile(PROFILED_STEPS)
+        self.say(f"asked pid {run.run.pid} to profile its next {PROFILED_STEPS} steps: w shows the answer")
 
     def _begin_recording(self) -> None:
         """Opens the file on a thread of its own: a disk may take its time."""

@@ -87,6 +87,17 @@ def begin_recording(picture: Picture, *, cmdlines: bool) -> str:
     return f"no recording: {why}"
 
 
+def why_no_profile(run: RunView | None, view: View) -> str:
+    """Why the run can't be asked to profile itself; "" where it can."""
+    if run is None:
+        return "no training to profile yet"
+    if view.cursor is not None and view.cursor.replay:
+        return "a recording can't be asked for a profile; what it holds of one is on w"
+    if run.run.sampled:
+        return "it is watched from outside: only a training with a publisher can profile itself"
+    return "" if run.state == "training" else f"no profile: this training is {clean(run.state, 20)}"
+
+
 def short(path: Path) -> str:
     """A path that fits: from the home directory on where it is in there, and rather its end than its beginning."""
     home = os.path.expanduser("~")

@@ -20,6 +20,7 @@ GENERAL: list[BindingType] = [
     Binding("y", "copy", "copy", id="copy", tooltip="Copy the verdict (OSC 52, and to a file)"),
     Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
     Binding("R", "record", "record", id="record", tooltip="Record what is watched into a file; again: end it"),
+    Binding("P", "profile", "profile", id="profile", tooltip="Ask the training to profile its next steps: w shows it"),
     Binding("ctrl+z", "suspend_process", "suspend", id="suspend", tooltip="Back to the shell; fg returns"),
 ]  # fmt: skip
 """What works on every screen."""

@@ -52,6 +52,9 @@ class Controls(Protocol):
     def toggle_skip_idle(self) -> None:
         """Leave out stretches in which nothing trains, or show them again."""
 
+    def profile(self, steps: int) -> None:
+        """Ask the run that is meant to profile its next steps; the answer comes with a later view, or as a warning."""
+
     def record(self, recorder: Recorder) -> None:
         """Give what comes in to a recorder too."""
 

@@ -322,3 +322,30 @@ def test_every_move_has_a_key_and_every_key_a_move() -> None:
     assert all(
         "travel" not in binding.action or any(f"'{n}'" in binding.action for n in MOVES) for binding in bindings()
     )
+
+
+def test_a_profile_is_asked_for_and_its_answer_is_on_the_why_page() -> None:
+    calls, shown = asked(views.live(), ["P"])
+    assert calls == [("select", "r0"), ("profile", 10)]
+    assert "asked pid 4242 to profile its next 10 steps" in shown
+    _, shown = asked(views.live(), ["w"], size=(120, 60))
+    assert "P asks the training" in shown
+    _, shown = asked(views.profiled(), ["w", "end"], size=(120, 60))
+    for part in ("of 10 steps, 40 s ago", "38 % of the time", "412 kernels a step of 61 µs each",
+                 "2 waits for the device a step", "aten::convolution_backward", "14 ms", "HtoD pageable",
+                 "5.7 ms"):  # fmt: skip
+        assert part in shown, part
+
+
+@pytest.mark.parametrize(
+    ("shown", "says"),
+    [
+        (views.replay(), "a recording can't be asked for a profile"),
+        (views.no_run(), "no training to profile yet"),
+        (views.view(runs=(views.run_view(state="ended"),)), "this training is ended"),
+    ],
+)
+def test_where_there_can_be_no_profile_it_is_said(shown: Any, says: str) -> None:
+    calls, screen = asked(shown, ["P"])
+    assert calls == []
+    assert says in screen

@@ -94,6 +94,7 @@ def runs(draw: Any) -> RunView:
         gpu_uuid=draw(st.none() | st.just("GPU-0")),
         step_history=draw(HISTORY),
         step_max_history=draw(HISTORY),
+        profile=draw(st.none() | st.just(views.profiled().runs[0].profile)),
         said=draw(st.none() | st.just(views.bound_verdict())),
         cause_history=draw(st.lists(st.none() | st.just("sync") | st.just("x"), max_size=30).map(tuple)),
     )

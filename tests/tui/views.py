@@ -18,6 +18,7 @@ from gputop.records import (
     Loader,
     Model,
     Process,
+    Profile,
     Run,
     RunnerUp,
     Sampler,
@@ -383,6 +384,20 @@ def with_segments() -> View:
     spans = ((872, 812, "warmup"), (812, 130, "sync"), (130, 0, "input-workers"))
     segments = tuple(Segment(NOW - a * SECOND, NOW - b * SECOND, cause) for a, b, cause in spans)
     return view(runs=(run_view(segments=segments),))
+
+
+def profiled() -> View:
+    """A run that was asked for a profile and has answered."""
+    profile = Profile(
+        t=NOW - 40 * SECOND, run_id="r0", steps=10, kernel_count=412, mean_kernel_ns=61_000, gpu_busy_pct=38.0,
+        syncs=20,
+        top_ops=[{"name": "aten::convolution_backward", "calls": 530, "self_ns": 141_000_000, "total_ns": 300_000_000},
+                 {"name": "aten::item", "calls": 20, "self_ns": 90_000_000, "total_ns": 90_000_000},
+                 {"name": "\x1b[2Jhostile", "calls": None, "self_ns": "odd"}],
+        top_kernels=[{"name": "sm90_xmma_fprop_implicit_gemm_bf16" + "x" * 200, "calls": 530, "ns": 88_000_000}],
+        copies={"HtoD pageable": {"calls": 10, "ns": 57_000_000}, "memset": {"calls": 100, "ns": 200_000}, "odd": 3},
+    )  # fmt: skip
+    return view(runs=(run_view(profile=profile),))
 
 
 LONG = 4323 * SECOND

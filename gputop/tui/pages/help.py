@@ -24,6 +24,7 @@ KEYS = (
     ("y", "copy the verdict: to the clipboard (OSC 52) and to a file"),
     ("s", "save the screen as SVG"),
     ("R", "record what is watched into a file here; R again ends it"),
+    ("P", "ask the training for a profile of its next steps; w shows it"),
     ("space  ←", "pause; back in time, with the keys below"),
     ("Ctrl+Z", "suspend; fg brings it back"),
     ("?  h  F1", "this page; the same key or Esc leaves it"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gputop.records import Advice, Evidence, clean
 from gputop.tui import figures
-from gputop.tui.draw import ledger, verdict
+from gputop.tui.draw import ledger, profile, verdict
 from gputop.tui.draw.extras import threshold_text, value_text
 from gputop.tui.draw.sight import Sight, calm_of, chosen
+from gputop.tui.draw.transport import badge
 from gputop.tui.lines import Line, Span, fit, wrap
 from gputop.tui.sheet import Deed
 from gputop.tui.tables import Column, choose, heading, row
@@ -30,6 +31,10 @@ def draw(sight: Sight, width: int) -> list[Line]:
         lines += _title("worth knowing", width)
         for notice in run.verdict.notices:
             lines += _text(clean(notice, 500), width, "")
+    if run.profile is not None:
+        lines += profile.section(run.profile, sight.view.now_ns, width)
+    elif run.state == "training" and not badge(sight.view) and not run.run.sampled:
+        lines += profile.offer(width)
     return lines
 
 
