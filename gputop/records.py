@@ -233,6 +233,10 @@ class Gpu(Record, tag="gpu", frozen=True, kw_only=True):
     pcie_width_max: int | None = None
     pcie_rx_bytes_s: float | None = None
     pcie_tx_bytes_s: float | None = None
+    nvlink_rx_bytes_s: float | None = None
+    nvlink_tx_bytes_s: float | None = None
+    power_instant_w: float | None = None
+    mem_temp_c: float | None = None
     sm_active_pct: float | None = None
     sm_occupancy_pct: float | None = None
     tensor_active_pct: float | None = None

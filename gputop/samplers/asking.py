@@ -32,7 +32,8 @@ class Failed(Exception):  # noqa: N818
 class Question(Generic[T]):
     """What is asked of a `T`: the name of the call, the record's fields it fills, and how often to ask.
 
-    `ask` returns the fields; one given as `Unsupported` (the class) is noted as such, one left out or None is absent.
+    `ask` returns the fields; one given as `Unsupported` or `Failed` (the class) is noted as such, one left out or None
+    is absent.
     """
 
     __slots__ = ("ask", "call", "every_ns", "fields")
@@ -83,9 +84,10 @@ class Answers(Generic[T]):
         for field in question.fields:
             value = got.get(field)
             self.failed.discard(field)
-            if value is Unsupported:
+            if value is Unsupported or value is Failed:
                 self.values.pop(field, None)
-                self.unsupported.add(field)
+                self.unsupported.discard(field)
+                (self.unsupported if value is Unsupported else self.failed).add(field)
                 continue
             self.unsupported.discard(field)
             if value is None:

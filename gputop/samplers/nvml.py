@@ -60,6 +60,8 @@ class NvmlBackend:
         """Shut the library down."""
         if self._running:
             self._running = False
+            for device in self._devices:
+                device.free()
             self._say("nvmlShutdown")
             with contextlib.suppress(Exception):
                 self._nvml.nvmlShutdown()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gputop.records import Burst, Gpu, Record, clean
-from gputop.samplers import nvml_bursts, nvml_processes
+from gputop.samplers import nvml_bursts, nvml_gpm, nvml_mig, nvml_processes, nvml_usage
 from gputop.samplers.asking import Answers, Question
 from gputop.samplers.nvml_library import Lost, refused, text
 from gputop.samplers.protocol import Say
@@ -39,7 +39,11 @@ class Device:
         self.now_ns = 0
         self.placing = nvml_bursts.Placing()
         self.burst: Burst | None = None
-        self.pcie: tuple[int, int, int] | None = None
+        self.counters: dict[str, tuple[int, int]] = {}
+        self.gpm = nvml_gpm.Gpm(nvml)
+        self.gpm_rates: dict[str, float] = {}
+        self.usage = nvml_usage.Usage()
+        self.instances = nvml_mig.Instances(nvml)
         self.pid_limit = nvml_processes.pid_limit()
         self._say = say
         self._label = f" gpu {index}"
@@ -74,6 +78,12 @@ class Device:
         """The device is lost: its handle is dropped, so that it can't be used again."""
         self.lost = True
         self.handle = None
+
+    def free(self) -> None:
+        """Give back what the library lent. Only while it is initialised."""
+        if not self.lost:
+            self.gpm.free()
+            self.instances.free()
 
     def sample(self, now_ns: int) -> list[Record]:
         """Its records of this tick."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gputop.records import clean
-from gputop.samplers import nvml_bursts, nvml_processes, proc
+from gputop.samplers import nvml_bursts, nvml_gpm, nvml_processes, proc
 from gputop.samplers.asking import ALWAYS, ONCE, RARE_NS, SLOW_NS, Failed, Question, Unsupported
 from gputop.samplers.nvml_device import Device, pci_id
 from gputop.samplers.nvml_library import UNKNOWN, code_of, refused, text
@@ -29,8 +29,26 @@ THROTTLE_FIELDS = {74: "power_cap", 75: "thermal_sw", 76: "sync_boost"}
 """Cumulative counters in ns by field id. Only ids that mean the same in every header: those of the hardware reasons
 are 251 to 253 in CUDA 12's, 269 to 271 in CUDA 13's, and each of these means something else in the other."""
 
-PCIE_TX_FIELD, PCIE_RX_FIELD = 197, 198
-"""Cumulative bytes; unlike nvmlDeviceGetPcieThroughput, which blocks 20 ms a direction, reading them costs nothing."""
+ALL_LINKS = 0xFFFFFFFF
+"""The scope that sums a field over all NVLinks of a device (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)."""
+
+RATE_FIELDS = {
+    "pcie_tx_bytes_s": (197, 0, 1),
+    "pcie_rx_bytes_s": (198, 0, 1),
+    "nvlink_tx_bytes_s": (138, ALL_LINKS, 1024),
+    "nvlink_rx_bytes_s": (139, ALL_LINKS, 1024),
+}
+"""Cumulative counters as (field, scope, bytes in its unit): PCIE_COUNT_TX/RX_BYTES, NVLINK_THROUGHPUT_DATA_TX/RX. Not
+as nvmlDeviceGetPcieThroughput, which blocks 20 ms a direction, they cost nothing to read. NVLink 5's own ones are of
+single links: there GPM tells."""
+
+POWER_INSTANT_FIELD, MEMORY_TEMP_FIELD = 186, 82
+"""Power now in mW (nvmlDeviceGetPowerUsage is a mean over a second on most devices from Ampere on); degrees."""
+
+WANTED: list[Any] = [
+    *THROTTLE_FIELDS, POWER_INSTANT_FIELD, MEMORY_TEMP_FIELD,
+    *((field, scope) for field, scope, _ in RATE_FIELDS.values()),
+]  # fmt: skip
 
 NVML_TEMPERATURE_GPU = 0
 NVML_TEMPERATURE_THRESHOLD_SLOWDOWN = 1
@@ -40,7 +58,10 @@ ADDRESSING_ATS = 2
 """nvmlDeviceAddressingModeType: CPU and GPU share page tables, so the GPU may have no memory of its own to report."""
 
 MEMORY = ("mem_used_bytes", "mem_total_bytes", "mem_reserved_bytes", "mem_shared")
-COUNTERS = ("throttled_ns", "pcie_rx_bytes_s", "pcie_tx_bytes_s")
+COUNTERS = (
+    "throttled_ns", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "power_instant_w",
+    "mem_temp_c",
+)  # fmt: skip
 
 
 def questions() -> list[Question[Device]]:
@@ -53,11 +74,13 @@ def questions() -> list[Question[Device]]:
         _figure("nvmlDeviceGetTemperature", "temp_c", NVML_TEMPERATURE_GPU),
         _figure("nvmlDeviceGetClockInfo", "sm_clock_mhz", NVML_CLOCK_SM),
         Question("nvmlDeviceGetCurrentClocksEventReasons", ["throttle"], _throttle),
+        Question("nvmlGpmSampleGet", tuple(nvml_gpm.SHARES), _gpm),
         Question("nvmlDeviceGetFieldValues", COUNTERS, _counters),
         _figure("nvmlDeviceGetTotalEnergyConsumption", "energy_j", scale=1000),
         _coder("nvmlDeviceGetEncoderUtilization", "enc_pct"),
         _coder("nvmlDeviceGetDecoderUtilization", "dec_pct"),
         Question("nvmlDeviceGetRunningProcesses", ["processes"], _processes, SLOW_NS),
+        Question("nvmlDeviceGetMigMode", ["mig"], _mig, RARE_NS),
         _figure("nvmlDeviceGetCurrPcieLinkGeneration", "pcie_gen", every_ns=SLOW_NS),
         _figure("nvmlDeviceGetCurrPcieLinkWidth", "pcie_width", every_ns=SLOW_NS),
         _figure("nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", every_ns=RARE_NS, scale=1000),
@@ -142,23 +165,48 @@ def reasons(bits: int) -> list[str]:
 
 
 def _counters(device: Device) -> dict[str, Any]:
-    """Time spent throttled, and the bytes a second over the PCIe link since the last tick (a counter that wraps or
-    restarts costs one tick's rate)."""
-    wanted = [*THROTTLE_FIELDS, PCIE_TX_FIELD, PCIE_RX_FIELD]
-    values = device.nvml.nvmlDeviceGetFieldValues(device.handle, wanted)
-    got = {value.fieldId: int(value.value.ullVal) for value in values if value.nvmlReturn == 0}
+    """Time spent throttled, power now, and the bytes a second over the links since the last tick (a counter that wraps
+    or restarts costs one tick's rate); the rates that GPM gives where there are no counters."""
+    values = device.nvml.nvmlDeviceGetFieldValues(device.handle, WANTED)
+    got = {value.fieldId: _number(device.nvml, value) for value in values if value.nvmlReturn == 0}
     throttled = {name: got[field] for field, name in THROTTLE_FIELDS.items() if field in got}
-    answer: dict[str, Any] = {"throttled_ns": throttled or Unsupported}
-    if PCIE_TX_FIELD not in got or PCIE_RX_FIELD not in got:
-        return {**answer, "pcie_rx_bytes_s": Unsupported, "pcie_tx_bytes_s": Unsupported}
-    before, now = device.pcie, (device.now_ns, got[PCIE_RX_FIELD], got[PCIE_TX_FIELD])
-    device.pcie = now
-    if before is not None and now[0] > before[0]:
-        seconds = (now[0] - before[0]) / S
-        for at, field in ((1, "pcie_rx_bytes_s"), (2, "pcie_tx_bytes_s")):
-            if now[at] >= before[at]:
-                answer[field] = (now[at] - before[at]) / seconds
+    power, temperature = got.get(POWER_INSTANT_FIELD), got.get(MEMORY_TEMP_FIELD)
+    answer: dict[str, Any] = {
+        "throttled_ns": throttled or Unsupported,
+        "power_instant_w": Unsupported if power is None else power / 1000,
+        "mem_temp_c": temperature or Unsupported,  # without a sensor some devices answer 0
+    }
+    for name, (field, _, unit) in RATE_FIELDS.items():
+        if field in got:
+            answer[name] = _rate(device, name, got[field] * unit)
+        else:
+            answer[name] = device.gpm_rates.get(name, Unsupported)
     return answer
+
+
+def _rate(device: Device, name: str, count: int) -> float | None:
+    before = device.counters.get(name)
+    device.counters[name] = (device.now_ns, count)
+    if before is None or device.now_ns <= before[0] or count < before[1]:
+        return None
+    return (count - before[1]) * S / (device.now_ns - before[0])
+
+
+def _number(nvml: Any, value: Any) -> int:
+    """A field's value by the type that it says it has: a smaller one leaves the rest of the union as it was."""
+    member = "uiVal" if value.valueType == nvml.NVML_VALUE_TYPE_UNSIGNED_INT else "ullVal"
+    return int(getattr(value.value, member))
+
+
+def _gpm(device: Device) -> dict[str, Any]:
+    device.gpm_rates = {}
+    found = device.gpm.ask(device.handle, device.now_ns)
+    device.gpm_rates = {name: found[name] for name in nvml_gpm.RATES if isinstance(found.get(name), float)}
+    return {name: found[name] for name in nvml_gpm.SHARES if name in found}
+
+
+def _mig(device: Device) -> dict[str, Any]:
+    return {"mig": device.instances.ask(device.handle, device.now_ns, device.say, device.pid_limit) or None}
 
 
 def _memory(device: Device) -> dict[str, Any]:
@@ -214,4 +262,9 @@ def _processes(device: Device) -> dict[str, Any]:
     rows = nvml_processes.ask(device.nvml, device.handle, device.say)
     total = device.answers.values.get("mem_total_bytes")
     kept = nvml_processes.checked(rows, device.pid_limit, total)
-    return {"processes": [device.names.of(pid, used) for pid, used in kept]}
+    try:
+        used = device.usage.ask(device.nvml, device.handle, device.say, {pid for pid, _ in kept}) if kept else {}
+    except Exception as error:
+        refused(error)  # who is there is known all the same
+        used = None
+    return {"processes": [device.names.of(pid, size, (used or {}).get(pid)) for pid, size in kept]}

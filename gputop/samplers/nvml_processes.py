@@ -34,20 +34,25 @@ class Names:
         self.cmdline = True
         self._known: dict[int, tuple[int, str, str | None, str | None]] = {}
 
-    def of(self, pid: int, mem_bytes: int | None) -> GpuProcess:
+    def of(self, pid: int, mem_bytes: int | None, sm_pct: float | None = None) -> GpuProcess:
         """The row of a process; without a name when it is gone or lives in another pid namespace."""
         try:
             stat = proc.of(pid)
         except (OSError, ValueError):
             self._known.pop(pid, None)
-            return GpuProcess(pid=pid, mem_bytes=mem_bytes)
+            return GpuProcess(pid=pid, mem_bytes=mem_bytes, sm_pct=sm_pct)
         known = self._known.get(pid)
         if known is None or known[0] != stat.start:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             known = self._known[pid] = (stat.start, stat.name, proc.user(pid), proc.cmdline(pid))
         return GpuProcess(
-            pid=pid, mem_bytes=mem_bytes, name=known[1], user=known[2], cmdline=known[3] if self.cmdline else None
+            pid=pid,
+            mem_bytes=mem_bytes,
+            sm_pct=sm_pct,
+            name=known[1],
+            user=known[2],
+            cmdline=known[3] if self.cmdline else None,
         )
 
 

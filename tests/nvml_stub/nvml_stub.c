@@ -11,6 +11,11 @@
  *   0.samples 1000000:90 1020000:0       driver samples, stamp in us:percent; without it they follow `pattern`
  *   0.pattern 90 0 180 60                driver samples: high, low, period ms, ms of it at high
  *   0.field.197 123                      a field value (unsigned 64 bit); absent ones answer NOT_SUPPORTED
+ *   0.usage 4242:1000000:37 77:1:37100   use of the processors, pid:stamp in us:percent
+ *   0.gpm 1                              GPM is supported; 0.gpm.2 61.5 is a metric, absent ones answer NOT_SUPPORTED,
+ *                                        `0.gpm.2 !10` answers code 10 for that metric alone
+ *   0.mig 1                              MIG is on; 0.migs 0 2 are the slots taken. A slot is a device of its own, 100 +
+ *                                        7 x device + slot: 102.mem_used 5, 102.procs ...; 102.gpm.2 for its instance
  *   error.FUNCTION 1 3                   FUNCTION answers code 3 for GPU 1 (`*`: for all); FUNCTION may be `*` too
  *   delay.FUNCTION 0 5000                FUNCTION answers after 5 s for GPU 0; ends early when the file says otherwise
  * Functions without a device (nvmlInitWithFlags, nvmlDeviceGetCount_v2, ...) take the `*` lines.
@@ -30,7 +35,9 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define MAX_DEVICES 64
+#define MAX_DEVICES 1024
+#define MIG_BASE 100
+#define MIG_SLOTS 7
 #define NO_DEVICE (-1)
 
 struct nvmlDevice_st { int index; };
@@ -41,6 +48,7 @@ static char *text;                 /* the state file, its lines ended by NUL */
 static size_t text_size;
 static struct stat read_as;
 static int inited;
+static int gpm_alive;              /* GPM buffers that were lent and not given back; logged at shutdown */
 static unsigned long long reload_seen;
 
 /* ---- the state file ---- */
@@ -195,6 +203,7 @@ EXPORT nvmlReturn_t nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 EXPORT nvmlReturn_t nvmlShutdown(void) {
     log_call(__func__, NO_DEVICE);
     if (!inited) return NVML_ERROR_UNINITIALIZED;
+    if (gpm_alive) log_call("GPM buffers not given back", gpm_alive);
     inited--;
     return NVML_SUCCESS;
 }
@@ -348,6 +357,96 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *curr
     return NVML_SUCCESS;
 }
 
+static int has_slot(int index, unsigned int slot) {
+    int found = 0;
+    pthread_mutex_lock(&lock);
+    const char *at = of_device(index, "migs");
+    while (at && *at && !found) {
+        found = strtoul(at, NULL, 0) == slot;
+        at = strchr(at, ' ');
+        if (at) at++;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+EXPORT nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) {
+    ENTER(device);
+    *count = MIG_SLOTS;
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int slot, nvmlDevice_t *out) {
+    ENTER(device);
+    if (slot >= MIG_SLOTS || !has_slot(index, slot)) return NVML_ERROR_NOT_FOUND;
+    *out = &devices[MIG_BASE + MIG_SLOTS * index + (int)slot];
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id) {
+    ENTER(device);
+    if (index < MIG_BASE) return NVML_ERROR_NOT_SUPPORTED;
+    *id = (unsigned int)((index - MIG_BASE) % MIG_SLOTS) + 1;
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *id) {
+    ENTER(device);
+    if (index < MIG_BASE) return NVML_ERROR_NOT_SUPPORTED;
+    *id = 0;
+    return NVML_SUCCESS;
+}
+
+/* ---- GPM: a sample remembers whose it is and when it was taken ---- */
+
+struct nvmlGpmSample_st { int index, taken; unsigned long long at_us; };
+
+EXPORT nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *out) {
+    nvmlReturn_t refused = enter(__func__, NO_DEVICE);
+    if (refused) return refused;
+    *out = calloc(1, sizeof **out);
+    gpm_alive++;
+    return *out ? NVML_SUCCESS : NVML_ERROR_MEMORY;
+}
+EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample) {
+    log_call(__func__, NO_DEVICE);
+    free(sample);
+    gpm_alive--;
+    return NVML_SUCCESS;
+}
+static nvmlReturn_t take_gpm(int index, nvmlGpmSample_t sample) {
+    sample->index = index;
+    sample->taken = 1;
+    sample->at_us = now_us();
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample) {
+    ENTER(device);
+    return take_gpm(index, sample);
+}
+EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int instance, nvmlGpmSample_t sample) {
+    ENTER(device);
+    return take_gpm(MIG_BASE + MIG_SLOTS * index + (int)instance - 1, sample);
+}
+EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
+    nvmlReturn_t refused = enter(__func__, NO_DEVICE);
+    if (refused) return refused;
+    if (get->version != NVML_GPM_METRICS_GET_VERSION) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (!get->sample1 || !get->sample2 || get->sample1 == get->sample2) return NVML_ERROR_INVALID_ARGUMENT;
+    if (!get->sample1->taken || get->sample1->index != get->sample2->index || get->sample1->at_us > get->sample2->at_us)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&lock);
+    for (unsigned int i = 0; i < get->numMetrics; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "gpm.%u", get->metrics[i].metricId);
+        const char *value = of_device(get->sample2->index, name);
+        get->metrics[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+        if (value && *value == '!') get->metrics[i].nvmlReturn = (nvmlReturn_t)strtol(value + 1, NULL, 0);
+        else if (value) {
+            get->metrics[i].nvmlReturn = NVML_SUCCESS;
+            get->metrics[i].value = strtod(value, NULL);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return NVML_SUCCESS;
+}
+
 EXPORT nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *support) {
     ENTER(device);
     support->isSupportedDevice = (unsigned int)figure(index, "gpm", 0);
@@ -405,6 +504,61 @@ EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device
                                                              nvmlProcessInfo_t *infos) {
     ENTER(device);
     return list_processes(index, 'G', count, infos);
+}
+
+/* One entry of `usage`, or 0 at its end. Call with the lock held. */
+static int next_use(const char **at, unsigned int *pid, unsigned long long *stamp, unsigned int *percent) {
+    while (*at && **at) {
+        int got = sscanf(*at, "%u:%llu:%u", pid, stamp, percent);
+        *at = strchr(*at, ' ');
+        if (*at) ++*at;
+        if (got == 3) return 1;
+    }
+    return 0;
+}
+EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *out,
+                                                    unsigned int *count, unsigned long long last_seen) {
+    ENTER(device);
+    unsigned int found = 0, room = *count, pid, percent;
+    unsigned long long stamp;
+    pthread_mutex_lock(&lock);
+    const char *at = of_device(index, "usage");
+    while (next_use(&at, &pid, &stamp, &percent)) {
+        if (stamp <= last_seen) continue;
+        if (out && found < room) {
+            memset(&out[found], 0, sizeof out[found]);
+            out[found].pid = pid;
+            out[found].timeStamp = stamp;
+            out[found].smUtil = percent;
+        }
+        found++;
+    }
+    pthread_mutex_unlock(&lock);
+    *count = found;
+    if (!found) return NVML_ERROR_NOT_FOUND;
+    return found > room || !out ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_t *info) {
+    ENTER(device);
+    if (info->version != nvmlProcessesUtilizationInfo_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    unsigned int found = 0, room = info->processSamplesCount, pid, percent;
+    unsigned long long stamp;
+    pthread_mutex_lock(&lock);
+    const char *at = of_device(index, "usage");
+    while (next_use(&at, &pid, &stamp, &percent)) {
+        if (stamp <= info->lastSeenTimeStamp) continue;
+        if (info->procUtilArray && found < room) {
+            memset(&info->procUtilArray[found], 0, sizeof info->procUtilArray[found]);
+            info->procUtilArray[found].pid = pid;
+            info->procUtilArray[found].timeStamp = stamp;
+            info->procUtilArray[found].smUtil = percent;
+        }
+        found++;
+    }
+    pthread_mutex_unlock(&lock);
+    info->processSamplesCount = found;
+    if (!found) return NVML_ERROR_NOT_FOUND;
+    return found > room || !info->procUtilArray ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
 #define RING 100                    /* samples that the driver keeps */
