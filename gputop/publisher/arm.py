@@ -10,6 +10,7 @@ from typing import Any
 from gputop.publisher.core import Publisher
 from gputop.publisher.hooks import frameworks, keras_optimizer
 from gputop.publisher.importhook import when_imported
+from gputop.publisher.integrations import notebook
 from gputop.publisher.oath import confess, mention
 
 HOOKS = (
@@ -29,6 +30,7 @@ def arm(publisher: Publisher, leave_out: frozenset[str] = frozenset(), *, import
     if publisher.armed:
         return
     publisher.armed = True
+    notebook.attach(publisher)
     if "frameworks" not in leave_out:
         publisher.undo += [frameworks.install(publisher), keras_optimizer.install(publisher)]
     if imported:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from types import CodeType, FrameType
 
-MAX_DEPTH = 64
+MAX_DEPTH = 200
+"""Frames looked through: frameworks call deep before they call the script again."""
+
 MAX_STACK = 12
 
 _own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -20,6 +23,10 @@ _library = tuple(
 )
 _demo_loop = os.path.join("gputop", "simulation", "loop.py")
 """The demo's training loop stands for a user's script: the rest of gputop is never named."""
+
+TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-")
+KERNEL_CELL = re.compile(r"[/\\]ipykernel_\d+[/\\][^/\\]+\.py$")
+"""File names of code from a cell: IPython's in a terminal, and a Jupyter kernel's."""
 
 _is_user: dict[CodeType, str | None] = {}
 
@@ -60,9 +67,25 @@ def stack_of(thread: int) -> list[str] | None:
     return out
 
 
+def _cell(path: str) -> str | None:
+    """The notebook cell that a code's file name stands for, as it is numbered: "In[3]"; None for anything else."""
+    terminal = TERMINAL_CELL.match(path)
+    if terminal is not None:
+        return f"In[{terminal[1]}]"
+    if KERNEL_CELL.search(path) is None:
+        return None
+    get = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = get() if callable(get) else None
+    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(path)
+    return f"In[{number}]" if isinstance(number, int) else "In[?]"
+
+
 def _user_file(path: str) -> str | None:
     """The short name of a file of the user's; None for libraries, frozen modules and gputop itself."""
-    if path.startswith("<") and not path.startswith("<ipython"):
+    cell = _cell(path)
+    if cell is not None:
+        return cell
+    if path.startswith("<"):
         return None
     full = os.path.abspath(path)
     if full.startswith(_own_folder) and not full.endswith(_demo_loop):

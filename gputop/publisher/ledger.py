@@ -100,22 +100,25 @@ class Ledger:
             loop.regions.boundary(seg, "data", now)
         return seg
 
-    def given(self, source: Source, since: int, now: int, samples: int | None, updates: bool | None) -> None:
+    def given(self, source: Source, since: int | None, now: int, samples: int | None, updates: bool | None) -> None:
         """A framework says that a training batch is here; what no mark covers from `since` on was the wait for it.
 
+        Without `since` there was none, or it is still to come, in a phase of its own or unseen.
         Nobody has seen the request, so there is no mark of it in the device's queue: the last one stands for it.
         """
         loop = self.loop
         first, source.trains = not source.trains, True
         before, regions = loop.seg, loop.regions
         loop.regions = None
-        asked = min(now, max(since, before.since) if before is not None else since)
+        asked = now if since is None else min(now, max(since, before.since) if before is not None else since)
         self.request(source, asked)
         loop.regions = regions
         seg = self.arrive(now, samples)
         if seg is not None:
             seg.first, seg.work = first, True
             seg.optimizer = bool(updates)
+            if since is None:
+                seg.phases.pop("data", None)
 
     def rest(self, now: int, *, cut_short: bool = False) -> None:
         """No step is open from now on: the last one is whole, unless it was cut short."""

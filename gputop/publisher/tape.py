@@ -230,7 +230,7 @@ def say(tape: Tape, fields: dict[str, Any], now: int) -> None:
         seg.say(**more)
 
 
-def batch(tape: Tape, what: tuple[Source, int, int | None, bool | None], now: int) -> None:
+def batch(tape: Tape, what: tuple[Source, int | None, int | None, bool | None], now: int) -> None:
     """A training framework has a batch: of which pass, since when it has been free, samples, whether weights change."""
     source, since, samples, updates = what
     tape.ledger.given(source, since, now, samples, updates)

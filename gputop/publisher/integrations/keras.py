@@ -41,7 +41,7 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
         self._tell = Telling()
         self._backend = ""
         self._every = Updates()
-        self._epoch = 0
+        self._epoch, self._begun = 0, False
         self._undo: list[Callable[[], None]] = []
 
     @quietly
@@ -62,13 +62,19 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
 
     @quietly
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Its number, as Keras counts."""
-        self._epoch = epoch
+        """Its number, as Keras counts. The iterator for it is made next."""
+        self._epoch, self._begun = epoch, True
+        if self._backend != "torch":
+            self._tell.done()
 
     @quietly
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """On torch the batch is there; elsewhere the function of the step asks for it."""
-        self._tell.batch(self._epoch, updates=None if self._backend == "torch" else self._updates())
+        if self._backend == "torch":
+            self._tell.batch(self._epoch)
+        else:
+            self._tell.batch(self._epoch, updates=self._updates(), waited=self._begun)
+        self._begun = False
 
     @quietly
     def on_test_begin(self, logs: Any = None) -> None:
@@ -106,7 +112,8 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
             finally:
                 if named:
                     tell.leave("train_step")
-                tell.done()
+                else:
+                    tell.done()
 
         return train_function
 

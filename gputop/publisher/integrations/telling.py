@@ -56,11 +56,13 @@ class Telling:
         if fields:
             publisher.learn(**fields)
 
-    def batch(self, epoch: int | None = None, batch: Any = None, *, updates: bool | None = None) -> None:
+    def batch(
+        self, epoch: int | None = None, batch: Any = None, *, updates: bool | None = None, waited: bool = True
+    ) -> None:
         """A training batch is here: a step begins, unless the hooks have seen its loader being asked.
 
-        Then, what no mark covers since the last batch was done with is the wait for this one. `updates`: whether the
-        optimizer steps in it, where no hook would tell.
+        Then, what no mark covers since the last batch was done with is the wait for this one, if it was `waited` for
+        and is not to be asked for only later. `updates`: whether the optimizer steps in it, where no hook would tell.
         """
         publisher = _mine()
         if publisher is None or not publisher.trains():
@@ -73,7 +75,7 @@ class Telling:
                 if self._source is not None:
                     publisher.put((CLOSE, self._source, now))
                 self._source = Source(None, epoch, declared=True)
-            publisher.put((BATCH, (self._source, self._free, samples_of(batch), updates), now))
+            publisher.put((BATCH, (self._source, self._free if waited else None, samples_of(batch), updates), now))
         elif epoch is not None and epoch != self._epoch:
             publisher.put((SAY, {"epoch": epoch}, now))
         self._epoch = epoch
