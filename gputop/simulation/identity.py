@@ -14,7 +14,7 @@ def identity(physics: Physics, name: str) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "cores": physics.machine.cores,
         "cores_allowed": physics.machine.cores,
-        "gpu_visible": 1,
+        "gpu_visible": physics.machine.gpus,
         "simulated": True,
         "script": f"demo {name}",
         "device": "cpu",
@@ -30,5 +30,6 @@ def model(physics: Physics, run_id: str, t: int) -> Model:
     return Model(
         t=t, run_id=run_id, name=plan.name, param_count=plan.params, param_bytes=4 * plan.params,
         devices={"sim:0" if plan.on_device else "cpu": plan.params}, dtypes={"float32": plan.params},
-        autocast=False, compiled=False, optimizer="AdamW", optimizer_fused=True,
+        autocast=False, compiled=False, optimizer="AdamW", optimizer_fused=plan.optimizer_fused,
+        param_tensors=plan.param_tensors,
     )  # fmt: skip

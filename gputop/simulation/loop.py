@@ -42,8 +42,9 @@ def train(rig: Rig, tap: Tap) -> Iterator[int]:
             if host.reads:
                 with tap.reads(host.reads):
                     rig.read_back()
-            rig.work(host.work_ns)
             step += 1
+            if step % host.work_every == 0:
+                rig.work(host.work_ns)
             if plan.validate_every and step % plan.validate_every == 0:
                 validate(rig, tap)
             if plan.save_every and step % plan.save_every == 0:

@@ -10,15 +10,20 @@ GIB = 1 << 30
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The simulated host."""
+    """The simulated host. `others`: threads of other processes that always want a core. `gpus`: 1, or 0 for none."""
 
     cores: int = 12
+    others: int = 0
+    gpus: int = 1
     mem_total_bytes: int = 128 * GIB
     mem_used_bytes: int = 31 * GIB
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """The simulated device. Links in bytes/s, as of PCIe 5 x16: pinned near its rating, pageable far below."""
+    """The simulated device. Links in bytes/s, as of PCIe 5 x16: pinned near its rating, pageable far below.
+
+    `neighbour_share`: how much of the device's time another process takes.
+    """
 
     name: str = "Simulated H100 80GB"
     mem_total_bytes: int = 80 * GIB
@@ -32,10 +37,16 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     warming_s: float = 4.0
     pinned_bytes_s: float = 48e9
     pageable_bytes_s: float = 6e9
+    neighbour_share: float = 0.0
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """The data loader: `decode_ns` is one core's time for one batch, `read_bytes` what that reads from disk."""
+    """The data loader: `decode_ns` is one core's time for one batch, `read_bytes` what that reads from disk.
+
+    `disk_bytes_s`: the rate of the one disk that all workers read from (0: everything lies in memory). `slow_share` of
+    the batches take `slow_factor` times as long. `worker_threads`: threads that each worker's numeric libraries keep
+    spinning. `restart_ns`: what starting the workers takes, at each epoch (0: they are kept).
+    """
 
     workers: int = 8
     prefetch: int = 2
@@ -47,12 +58,19 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     decode_ns: int = 300 * MS
     decode_jitter: float = 0.15
     handover_ns: int = 600 * US
+    disk_bytes_s: float = 0.0
+    slow_share: float = 0.0
+    slow_factor: float = 1.0
+    in_order: bool = True
+    worker_threads: int = 1
+    restart_ns: int = 0
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one step: kernels of each phase, `kernel_ns` long on the device, `launch_ns` of host time each.
 
-    `return_ns` is the way from a phase's last launch to the script's next statement.
+    `return_ns` is the way from a phase's last launch to the script's next statement. An update that is not fused
+    launches the same work in `UNFUSED_OPS` kernels for each of `param_tensors`.
     """
 
     name: str = "ResNet"
@@ -61,6 +79,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     forward: int = 400
     backward: int = 800
     optimizer: int = 40
+    param_tensors: int = 160
+    optimizer_fused: bool = True
     kernel_ns: int = 60 * US
     optimizer_kernel_ns: int = 50 * US
     launch_ns: int = 7 * US
@@ -69,10 +89,18 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     mem_bytes: int = 41 * GIB
 
 
+UNFUSED_OPS = 6
+"""Operations on each parameter tensor that an update such as Adam's is made of."""
+
+
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What the loop itself does besides: `reads` device values read back one by one, each after a small kernel."""
+    """What the loop itself does besides: `reads` device values read back one by one, each after a small kernel.
+
+    `work_ns` of its own every `work_every` steps.
+    """
 
     work_ns: int = 300 * US
+    work_every: int = 1
     reads: int = 0
     read_kernel_ns: int = 6 * US
     read_latency_ns: int = 30 * US

@@ -10,6 +10,9 @@ from gputop.simulation.state import GPU_PCI, GPU_UUID, SAMPLE_NS, State
 CONTEXT_BYTES = 520 << 20
 """Device memory that a CUDA context takes besides what the allocator holds."""
 
+NEIGHBOUR_PID = 9900
+"""The first process id of those that share the simulated machine or device."""
+
 BACKGROUND_CORES = 0.15
 """CPU that the rest of the simulated machine uses, in cores."""
 
@@ -42,9 +45,23 @@ def gpu(state: State) -> records.Gpu:
         pcie_gen_max=5,
         pcie_width=16,
         pcie_width_max=16,
-        processes=[records.GpuProcess(pid=state.pid, mem_bytes=used, name="python")] if state.gpu_used else [],
+        processes=_processes(state, used, sum(recent) / len(recent) if recent else 0.0),
         simulated=True,
     )
+
+
+def _processes(state: State, used: int, util_pct: float) -> list[records.GpuProcess]:
+    """The processes on the device: the training, where it uses it, and a neighbour."""
+    other_pct = 100 * state.neighbour_share
+    found = []
+    if state.gpu_used:
+        own = max(0.0, util_pct - other_pct)
+        found.append(records.GpuProcess(pid=state.pid, mem_bytes=used, sm_pct=round(own, 1), name="python"))
+    if state.neighbour_share:
+        found.append(
+            records.GpuProcess(pid=NEIGHBOUR_PID, mem_bytes=8 << 30, sm_pct=round(other_pct, 1), name="python3")
+        )
+    return found
 
 
 def burst(state: State, since: State | None) -> records.Burst | None:
@@ -68,18 +85,22 @@ def host(state: State, since: State) -> records.Host:
     rate = _per_ns(state, since)
     main, compute, other = rate("main_cpu_ns"), rate("compute_cpu_ns"), rate("other_cpu_ns")
     workers = _workers(state, since)
-    busy = min(state.cores, main + compute + other + sum(workers) + BACKGROUND_CORES)
+    own = main + compute + other + sum(workers)
+    busy = min(state.cores, own + others_cores(state, own) + BACKGROUND_CORES)
+    reading = sum(_reading(state, since))
+    disk_pct = min(100.0, 100 * rate("disk_busy_ns"))
     return records.Host(
         t=state.t,
         host=state.host,
         cpu_pct=round(100 * busy / state.cores, 1),
         user_pct=round(96 * busy / state.cores, 1),
         system_pct=round(4 * busy / state.cores, 1),
-        iowait_pct=0.0,
+        iowait_pct=round(100 * min(reading, state.cores - busy) / state.cores, 1),
         steal_pct=0.0,
         per_core_pct=_cores([main, *workers], busy, state.cores),
         cores=state.cores,
-        load1=round(busy, 2),
+        load1=round(_wanting(state, since, busy), 2),
+        disk_busy_pct=round(disk_pct, 1),
         mem_used_bytes=state.mem_used_bytes,
         mem_total_bytes=state.mem_total_bytes,
         swap_used_bytes=0,
@@ -94,6 +115,7 @@ def process(state: State, since: State) -> records.Process:
     rate = _per_ns(state, since)
     main, workers = rate("main_cpu_ns"), _workers(state, since)
     read_bytes_s = rate("read_bytes") * 1e9
+    reading = _reading(state, since)
     return records.Process(
         t=state.t,
         host=state.host,
@@ -102,6 +124,7 @@ def process(state: State, since: State) -> records.Process:
         name="python",
         cpu_pct=round(100 * (main + rate("compute_cpu_ns")), 1),
         main_thread_cpu_pct=round(100 * main, 1),
+        main_thread_wait_pct=round(100 * rate("main_queued_ns"), 1),
         rss_bytes=5 << 30,
         threads=24,
         cores_allowed=state.cores,
@@ -111,8 +134,8 @@ def process(state: State, since: State) -> records.Process:
             records.Worker(
                 pid=state.pid + 1 + i,
                 cpu_pct=round(100 * cpu, 1),
-                threads=1,
-                state="R" if cpu > 0.5 else "S",
+                threads=state.worker_threads,
+                state="D" if reading[i] > 0.5 else "R" if cpu > 0.5 else "S",
                 read_bytes_s=round(read_bytes_s / len(workers)),
                 rss_bytes=1 << 30,
             )
@@ -135,9 +158,42 @@ def _per_ns(state: State, since: State) -> Callable[[str], float]:
 def _workers(state: State, since: State) -> list[float]:
     ns = max(1, state.t - since.t)
     return [
-        min(1.0, max(0.0, (now - before) / ns))
+        min(float(state.worker_threads), max(0.0, (now - before) / ns))
         for now, before in zip(state.worker_cpu_ns, since.worker_cpu_ns, strict=True)
     ]
+
+
+def _reading(state: State, since: State) -> list[float]:
+    """Share of the time that each worker was waiting for the disk."""
+    ns = max(1, state.t - since.t)
+    if len(since.worker_reading_ns) != len(state.worker_reading_ns):
+        return [0.0] * len(state.worker_cpu_ns)
+    pairs = zip(state.worker_reading_ns, since.worker_reading_ns, strict=True)
+    return [min(1.0, max(0.0, (now - before) / ns)) for now, before in pairs]
+
+
+def others_cores(state: State, own: float) -> float:
+    """Cores that other processes have: what they want, as far as the run leaves it."""
+    return min(float(state.others), max(0.0, state.cores - own))
+
+
+def neighbours(state: State, since: State) -> list[records.Process]:
+    """The other processes that want cores, one thread each."""
+    rate = _per_ns(state, since)
+    own = rate("main_cpu_ns") + rate("compute_cpu_ns") + rate("other_cpu_ns") + sum(_workers(state, since))
+    each = others_cores(state, own) / max(1, state.others)
+    return [
+        records.Process(
+            t=state.t, host=state.host, pid=NEIGHBOUR_PID + 1 + i, name="make", cpu_pct=round(100 * each, 1)
+        )
+        for i in range(state.others)
+    ]
+
+
+def _wanting(state: State, since: State, busy: float) -> float:
+    """Threads that run, want to run or wait for the disk: what the kernel's load counts."""
+    running = busy if not state.others else max(busy, busy - others_cores(state, busy) + state.others)
+    return running + sum(_reading(state, since))
 
 
 def _cores(threads: list[float], busy: float, cores: int) -> list[float]:

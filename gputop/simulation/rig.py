@@ -11,10 +11,13 @@ from gputop.simulation.activity import Activity
 from gputop.simulation.clock import Clock
 from gputop.simulation.device import SimulatedDevice
 from gputop.simulation.loader import SimulatedLoader
-from gputop.simulation.physics import Episodes, Physics
+from gputop.simulation.physics import UNFUSED_OPS, Episodes, Physics
 
 CPU_SLOWDOWN = 9.0
 """How much longer this model's work takes on the CPU's cores than on the device; small models, so not hundreds."""
+
+LEAST_KERNEL_NS = 1_500
+"""The shortest kernel there is: less work in it takes no less time."""
 
 CLOCK_STEP_MHZ = 75
 """How far the device lowers or raises its clock in one thermal control step, each 200 ms."""
@@ -28,6 +31,7 @@ class Rig:
         self.physics = physics
         self.device = SimulatedDevice(clock)
         self.main_cpu = Activity()
+        self.main_queued = Activity()
         self.compute_cpu = Activity()
         self.disk_written = Activity()
         self.temp_c = physics.gpu.ambient_c + 0.5 * physics.gpu.c_per_w * physics.gpu.power_limit_w
@@ -37,15 +41,16 @@ class Rig:
         self._heated_at = clock.now()
         self._step = 0
         self.started = clock.now()
-        self.loader = SimulatedLoader(clock, physics, self._random, self.main_cpu)
-        self.validation = SimulatedLoader(clock, _validation(physics), self._random, self.main_cpu)
+        self.loader = SimulatedLoader(clock, physics, self._random, self.main_cpu, self.main_queued)
+        self.validation = SimulatedLoader(clock, _validation(physics), self._random, self.main_cpu, self.main_queued)
         if physics.model.on_device:
             self.device.mem_allocated_bytes = round(physics.model.mem_bytes * 0.87)
             self.device.mem_reserved_bytes = physics.model.mem_bytes
 
     def work(self, ns: float, threads: float = 1.0) -> None:
         """CPU work of the loop's own thread (and of `threads - 1` compute threads) for `ns` at speed 1."""
-        self._occupy(self.clock.now() + self.physics.scaled(ns * self._jitter()), threads)
+        now, crowding = self.clock.now(), self._crowding()
+        self._occupy(now + round(self.physics.scaled(ns * self._jitter()) * crowding), threads, crowding)
 
     def to_device(self) -> tuple[int, int]:
         """Move the batch: queued from pinned memory, blocking until it is there from pageable memory.
@@ -80,13 +85,19 @@ class Rig:
 
     def update(self) -> None:
         """The optimizer's step."""
-        self._compute(self.physics.model.optimizer, self.physics.model.optimizer_kernel_ns)
+        model = self.physics.model
+        kernels, kernel_ns = model.optimizer, model.optimizer_kernel_ns
+        if not model.optimizer_fused:
+            work = kernels * kernel_ns
+            kernels = UNFUSED_OPS * model.param_tensors
+            kernel_ns = max(LEAST_KERNEL_NS, work // kernels)
+        self._compute(kernels, kernel_ns)
 
     def read_back(self) -> None:
         """Read device values one by one: the first waits for the whole queue, each for its own small kernel."""
         host, model = self.physics.host, self.physics.model
         self.drain()
-        each = model.launch_ns + host.read_kernel_ns + host.read_latency_ns
+        each = round((model.launch_ns + host.read_latency_ns) * self._crowding()) + host.read_kernel_ns
         now = self.clock.now()
         end = now + self.physics.scaled(host.reads * each * self._jitter())
         self.device.busy.add(now, end, host.read_kernel_ns / each)
@@ -119,14 +130,21 @@ class Rig:
             self.work(kernels * kernel_ns * CPU_SLOWDOWN, threads=max(1.0, self.physics.machine.cores / 2))
             return
         slower = self.physics.gpu.clock_max_mhz / self.clock_mhz * self._jitter()
+        slower /= 1 - self.physics.gpu.neighbour_share
         strength = model.intensity * (self.clock_mhz / self.physics.gpu.clock_max_mhz) ** 2
-        launch_ns = self.physics.scaled(model.launch_ns * self._jitter())
+        crowding = self._crowding()
+        launch_ns = round(self.physics.scaled(model.launch_ns * self._jitter()) * crowding)
         launched = self.device.launch(kernels, self.physics.scaled(kernel_ns * slower), launch_ns, strength)
-        self._occupy(launched + self.physics.scaled(model.return_ns))
+        self._occupy(launched + self.physics.scaled(model.return_ns), crowding=crowding)
 
-    def _occupy(self, until: int, threads: float = 1.0) -> None:
+    def _crowding(self) -> float:
+        """How much longer work of the loop's own thread takes for lack of cores."""
+        return self.loader.crowding(self.clock.now(), extra=1.0)
+
+    def _occupy(self, until: int, threads: float = 1.0, crowding: float = 1.0) -> None:
         now = self.clock.now()
-        self.main_cpu.add(now, until)
+        self.main_cpu.add(now, until, 1 / crowding)
+        self.main_queued.add(now, until, 1 - 1 / crowding)
         if threads > 1.0:
             self.compute_cpu.add(now, until, threads - 1.0)
         self.clock.wait_until(until)

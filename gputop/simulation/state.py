@@ -51,6 +51,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     clock_mhz: int
     clock_max_mhz: int
     throttled_ns: int
+    main_queued_ns: float = 0.0
+    worker_reading_ns: list[float] = []
+    disk_busy_ns: float = 0.0
+    others: int = 0
+    worker_threads: int = 1
+    neighbour_share: float = 0.0
 
 
 def shifted(state: State, offset_ns: int) -> State:
@@ -83,7 +89,10 @@ def observe(rig: Rig, *, pid: int, host: str, run_id: str | None = None, offset_
         gpu_mem_bytes=rig.device.mem_reserved_bytes,
         gpu_mem_total_bytes=gpu.mem_total_bytes,
         util_t=first * SAMPLE_NS + offset_ns,
-        util_pct=[round(100 * share, 1) for share in rig.device.busy.cells(first * SAMPLE_NS, last - first, SAMPLE_NS)],
+        util_pct=[
+            round(100 * (share + (1 - share) * gpu.neighbour_share), 1)
+            for share in rig.device.busy.cells(first * SAMPLE_NS, last - first, SAMPLE_NS)
+        ],
         power_w=round(gpu.power_idle_w + (gpu.power_limit_w - gpu.power_idle_w) * power, 1),
         power_limit_w=gpu.power_limit_w,
         temp_c=round(rig.temp_c, 1),
@@ -91,6 +100,12 @@ def observe(rig: Rig, *, pid: int, host: str, run_id: str | None = None, offset_
         clock_mhz=rig.clock_mhz,
         clock_max_mhz=gpu.clock_max_mhz,
         throttled_ns=rig.throttled_ns,
+        main_queued_ns=rig.main_queued.total(now),
+        worker_reading_ns=[reading.total(now) for reading in rig.loader.worker_reading],
+        disk_busy_ns=rig.loader.disk.total(now),
+        others=physics.machine.others,
+        worker_threads=physics.input.worker_threads,
+        neighbour_share=gpu.neighbour_share if physics.model.on_device else 0.0,
     )
 
 

@@ -55,7 +55,7 @@ def trace(
     def sample(t: int) -> None:
         nonlocal seen
         state = observe(rig, offset_ns=start_ns, pid=PID, host=HOST, run_id=run_id)
-        out.extend(_sampled(state, seen))
+        out.extend(_sampled(state, seen, physics.machine.gpus))
         out.append(rec.Alive(t=start_ns + t, run_id=run_id, steps=tap.steps_done, open_phase=tap.open_phase()))
         seen = state
 
@@ -83,12 +83,16 @@ def trace(
             return
 
 
-def _sampled(state: State, since: State) -> Iterable[rec.Record]:
-    yield readings.gpu(state)
-    if (burst := readings.burst(state, since)) is not None:
-        yield burst
+def _sampled(state: State, since: State, gpus: int) -> Iterable[rec.Record]:
+    if gpus:
+        yield readings.gpu(state)
+        if (burst := readings.burst(state, since)) is not None:
+            yield burst
+    else:
+        yield rec.Sampler(t=state.t, host=state.host, backend="nvml", state="absent", devices=0)
     yield readings.host(state, since)
     yield readings.process(state, since)
+    yield from readings.neighbours(state, since)
 
 
 def _loader(rig: Rig, run_id: str, t: int) -> rec.Loader:

@@ -27,22 +27,41 @@ SMALL_MEMORY, SMALL_POWER = 0.15, 0.35
 """Shares of the device's memory and power limit under which a launch-bound run is a small model on a large device."""
 
 
+PLENTY = 64
+"""Loader workers of which there are always enough."""
+
+
 def _without(part: str, **fields: Any) -> Callable[[Physics], Physics]:
     return lambda physics: replace(physics, **{part: replace(getattr(physics, part), **fields)})
 
 
+def _more_cores(physics: Physics) -> Physics:
+    workers = max(PLENTY, physics.input.workers)
+    return replace(physics, machine=replace(physics.machine, cores=1024), input=replace(physics.input, workers=workers))
+
+
 REMEDIES: dict[str, Callable[[Physics], Physics]] = {
-    "cpu-fallback": _without("model", on_device=True),
-    "input-workers": _without("input", workers=64),
+    "cpu-fallback": lambda physics: replace(
+        physics, model=replace(physics.model, on_device=physics.model.on_device or physics.machine.gpus > 0)
+    ),
+    "input-oversubscribed": _without("input", worker_threads=1),
+    "input-restart": _without("input", restart_ns=0),
+    "input-slow-sample": _without("input", in_order=False),
+    "host-contention": _without("machine", others=0),
+    "input-workers": _without("input", workers=PLENTY),
+    "input-disk": _without("input", disk_bytes_s=0.0),
     "h2d-pageable": _without("input", pin_memory=True),
     "memory-pressure": _without("host", retry_every=0),
     "throttled": _without("gpu", c_per_w=0.0),
+    "gpu-contention": _without("gpu", neighbour_share=0.0),
     "evaluation": _without("episodes", validate_every=0),
     "checkpoint": _without("episodes", save_every=0),
     "sync": _without("host", reads=0),
     "host-work": _without("host", work_ns=0),
+    "optimizer": _without("model", optimizer_fused=True),
     "launch-bound": _without("model", launch_ns=0),
-    "input-cpu": _without("input", decode_ns=0),
+    "input-transfer": _without("input", handover_ns=0),
+    "input-cpu": _more_cores,
     "h2d-link": _without("gpu", pinned_bytes_s=1e15),
 }
 """Each resource by the cause that its shortage is: the run with plenty of it, in the order of how little it changes."""
@@ -64,31 +83,38 @@ class Unwatched:
         pass
 
 
-def speed(physics: Physics, seconds: float = 20.0, seed: int = 0) -> float:
-    """Steps a second of a run, its first fifth left out."""
+def speed(physics: Physics, seconds: float = 20.0, seed: int = 0, steps: int | None = None) -> float:
+    """Steps a second of a run, its first fifth left out: of so many seconds, or of fewer where `steps` are done."""
     clock = VirtualClock()
     done: list[tuple[int, int]] = []
     for step in train(Rig(clock, physics, seed), Unwatched()):
         done.append((clock.now(), step))
-        if clock.now() >= seconds * 1e9:
+        if clock.now() >= seconds * 1e9 or (steps is not None and step >= steps):
             break
-    late = [(t, step) for t, step in done if t >= seconds * 2e8]
-    (first_t, first), (last_t, last) = late[0], late[-1]
+    (first_t, first), (last_t, last) = done[len(done) // 5], done[-1]
     return (last - first) / (last_t - first_t) * 1e9
 
 
-def gains(physics: Physics, seconds: float = 20.0, seed: int = 0) -> dict[str, float]:
-    """How many times as fast the run is with plenty of each resource."""
-    now = speed(physics, seconds, seed)
-    return {cause: speed(remedy(physics), seconds, seed) / now for cause, remedy in REMEDIES.items()}
+def gains(physics: Physics, seconds: float = 20.0, seed: int = 0, steps: int | None = None) -> dict[str, float]:
+    """How many times as fast the run is with plenty of each resource; 1 where it has plenty already."""
+    now = speed(physics, seconds, seed, steps)
+    with_plenty = {cause: remedy(physics) for cause, remedy in REMEDIES.items()}
+    return {
+        cause: speed(remedied, seconds, seed, steps) / now if remedied != physics else 1.0
+        for cause, remedied in with_plenty.items()
+    }
 
 
 def truth(physics: Physics, seconds: float = 20.0, seed: int = 0) -> str:
     """The cause that holds the run back."""
-    found = gains(physics, seconds, seed)
+    return named(physics, gains(physics, seconds, seed), seconds, seed)
+
+
+def named(physics: Physics, found: dict[str, float], seconds: float = 20.0, seed: int = 0) -> str:
+    """The cause by what each remedy gains: the one that gains most, where that is enough; else the device itself."""
     best = max(found.values())
     if best < LEAST_GAIN:
-        return "gpu-bound"
+        return "gpu-bound" if physics.model.on_device else "cpu-bound"
     cause = next(cause for cause, gain in found.items() if gain >= best * TIE)
     if cause == "launch-bound" and _small(physics, seconds, seed):
         return "small-model"
