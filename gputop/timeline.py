@@ -254,19 +254,27 @@ class Timeline:
         if run.gpu_uuid is not None:
             wanted = _bare(run.gpu_uuid)
             for gpu in latest:
-                if _bare(gpu.gpu_uuid) == wanted:
+                if wanted in (_bare(gpu.gpu_uuid), *(_bare(str(one.get("uuid", ""))) for one in gpu.mig or ())):
                     return gpu.gpu_uuid, "uuid"
         if run.gpu_pci is not None and (address := _pci(run.gpu_pci)) is not None:
             for gpu in latest:
                 if gpu.gpu_pci is not None and _pci(gpu.gpu_pci) == address:
                     return gpu.gpu_uuid, "pci"
+        pid = self._pid_here(run, latest)
         for gpu in latest:
-            if any(process.pid == run.pid for process in gpu.processes or ()):
+            if any(process.pid == pid for process in gpu.processes or ()):
                 return gpu.gpu_uuid, "pid"
         on_gpu = run.device is None or run.device.partition(":")[0] in ("cuda", "sim")
         if len(latest) == 1 and on_gpu and run.gpu_uuid is None:
             return latest[0].gpu_uuid, "only"
         return None, None
+
+    def _pid_here(self, run: Run, gpus: list[Gpu]) -> int | None:
+        """The run's process as this machine numbers it: what its sampler found, else its own word on the same host."""
+        track = self.runs.get(run.run_id)
+        if track is not None and track.process:
+            return track.process[-1].pid
+        return run.pid if not gpus or any(gpu.host == run.host for gpu in gpus) else None
 
     def _peers(self, track: RunTrack, now_ns: int) -> Iterator[Peer]:
         run = track.run

@@ -202,3 +202,22 @@ def test_phases_never_sum_to_more_than_their_steps() -> None:
 def test_a_percentage_that_is_none_is_not_known() -> None:
     track = filled(gpu(util_pct=-3.0), gpu(t=S, util_pct=4e18), gpu(t=2 * S, util_pct=50.0)).gpus["GPU-1"]
     assert [one.util_pct for one in track.samples] == [None, None, 50.0]
+
+
+def test_a_run_in_a_container_is_matched_by_its_number_on_the_machine_and_never_by_its_own() -> None:
+    timeline = Timeline()
+    timeline.add(Run(t=0, run_id="r", pid=7, host="container"))
+    listed = [GpuProcess(pid=7), GpuProcess(pid=4242)]
+    for index, process in enumerate(listed):
+        timeline.add(Gpu(t=0, host="box", gpu_uuid=f"GPU-{index}", processes=[process]))
+    assert timeline.match(timeline.runs["r"].run) == (None, None)
+    timeline.add(Process(t=1, host="box", pid=4242, run_id="r"))
+    assert timeline.match(timeline.runs["r"].run) == ("GPU-1", "pid")
+
+
+def test_a_run_on_a_mig_instance_is_on_the_device_that_has_it() -> None:
+    timeline = Timeline()
+    timeline.add(Run(t=0, run_id="r", pid=7, host="box", gpu_uuid="MIG-b"))
+    timeline.add(Gpu(t=0, host="box", gpu_uuid="GPU-0", mig=[{"uuid": "MIG-a"}]))
+    timeline.add(Gpu(t=0, host="box", gpu_uuid="GPU-1", mig=[{"name": "1g"}, {"uuid": "MIG-b"}]))
+    assert timeline.match(timeline.runs["r"].run) == ("GPU-1", "uuid")

@@ -143,10 +143,15 @@ def _name(window: Window) -> str:
     return named or "the GPU"
 
 
+def own_pid(window: Window) -> int:
+    """The run's process as the machine numbers it, which is another number for a run in a container."""
+    return window.process[-1].pid if window.process else window.run.pid
+
+
 def _listed(window: Window) -> bool | None:
     """Whether the driver lists the run's process on any GPU; None where a GPU's list is not known."""
     listed = [process.pid for gpu in window.all_gpus for process in gpu.processes or ()]
-    if window.run.pid in listed:
+    if own_pid(window) in listed:
         return True
     known_lists = [gpu.processes is not None for gpu in window.all_gpus]
     return False if known_lists and all(known_lists) else None
@@ -163,13 +168,13 @@ def _params_on_cpu(window: Window) -> float | None:
 def _own_memory(window: Window) -> int | None:
     if not window.gpu or window.gpu[-1].processes is None:
         return None
-    own = [process.mem_bytes for process in window.gpu[-1].processes if process.pid == window.run.pid]
+    own = [process.mem_bytes for process in window.gpu[-1].processes if process.pid == own_pid(window)]
     return next((size for size in own if size is not None), None)
 
 
 def _neighbours(window: Window) -> tuple[GpuProcess, ...]:
     """Other processes that were seen computing on the run's device, the busiest sample of each."""
-    ours = {window.run.pid, *(peer.run.pid for peer in window.peers)}
+    ours = {window.run.pid, own_pid(window), *(peer.run.pid for peer in window.peers)}
     seen: dict[int, GpuProcess] = {}
     for gpu in window.gpu:
         for process in gpu.processes or ():

@@ -11,6 +11,7 @@ import zmq
 
 from gputop.recording.past import Past
 from gputop.records import AnyRecord, Event, Loader, Run
+from gputop.samplers import namespaces
 from gputop.samplers.attach.attachment import Attachment
 from gputop.samplers.attach.tool import Refused
 from gputop.samplers.supervisor import Supervisor
@@ -60,6 +61,7 @@ class LiveSource:
         self._pids: dict[int, str] = {}
         self._workers: dict[int, list[int]] = {}
         self._run_pids: dict[str, int] = {}
+        self._elsewhere: set[int] = set()
         self._silent: dict[str, int] = {}
         self._closed = False
         self._waking = threading.Lock()
@@ -101,23 +103,43 @@ class LiveSource:
         """Tell the samplers which processes train and which are their workers."""
         changed = False
         for record in records:
-            if isinstance(record, Run) and record.host == self._host:
-                changed |= self._pids.get(record.pid) != record.run_id
-                self._pids[record.pid] = record.run_id
-                self._run_pids[record.run_id] = record.pid
+            if isinstance(record, Run):
+                pid = self._run_pids.get(record.run_id) or self._pid_here(record)
+                if pid is None:
+                    continue
+                changed |= self._pids.get(pid) != record.run_id
+                self._pids[pid] = record.run_id
+                self._run_pids[record.run_id] = pid
+                if pid != record.pid:
+                    self._elsewhere.add(pid)  # its workers' numbers are other ones too: they are found as its children
             elif isinstance(record, Loader) and record.run_id in self._run_pids and record.worker_pids is not None:
                 pid = self._run_pids[record.run_id]
-                changed |= self._workers.get(pid) != record.worker_pids
-                self._workers[pid] = record.worker_pids
+                if pid not in self._elsewhere:
+                    changed |= self._workers.get(pid) != record.worker_pids
+                    self._workers[pid] = record.worker_pids
             elif isinstance(record, Event) and record.kind in ("exit", "lost_process") and record.run_id is not None:
                 pid = self._run_pids.pop(record.run_id, -1)
                 changed |= self._pids.pop(pid, None) is not None
                 self._workers.pop(pid, None)
+                self._elsewhere.discard(pid)
         if changed:
             for supervisor in self._supervisors:
                 supervisor.tell({"pids": self._pids, "workers": self._workers})
         silent = {found.card.id for found in self._subscriber.silent()}
         self._silent = {run_id: self._silent.get(run_id, now) for run_id in silent}
+
+    def _pid_here(self, run: Run) -> int | None:
+        """The process of a run by its number here, which is another one for a run in a container; None where it is not
+        known for certain."""
+        if run.sampled:
+            return run.pid
+        directories = [place.path for place in places.reading_places(self._env)]
+        card = next(
+            (one.card for one in cards.find("run", directories, sweep=False) if one.card.id == run.run_id), None
+        )
+        if card is None or card.pidns is None or card.pidns == cards.pid_namespace():
+            return run.pid if run.host == self._host else None
+        return namespaces.outer_pid(run.pid, card.pidns, card.start)
 
     def attach(self, pid: int) -> None:
         """Watch a process that has no publisher, by samples of its stacks. Raises Refused.
