@@ -295,7 +295,7 @@ class Host(Record, tag="host", frozen=True, kw_only=True):
 
 
 class Worker(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """A loader worker of a training process, seen from outside."""
+    """A loader worker of a training process, seen from outside. `wait_pct`: wall time it was ready without a core."""
 
     pid: int
     cpu_pct: float | None = None
@@ -304,6 +304,7 @@ class Worker(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     state: str | None = None
     read_bytes_s: float | None = None
     rss_bytes: int | None = None
+    wait_pct: float | None = None
 
 
 class Process(Record, tag="process", frozen=True, kw_only=True):

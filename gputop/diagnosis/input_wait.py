@@ -122,6 +122,8 @@ def _waiting(facts: Facts, workers: int | None, wait_ms: float) -> bool | None:
     machine, loop = facts.machine, facts.loop
     if workers:
         roomy = free_share(facts)
+        if machine.worker_pct is not None and machine.worker_wait_pct is not None:
+            return machine.worker_pct + machine.worker_wait_pct < IDLE_WORKER_PCT
         if machine.worker_pct is None or (roomy is not None and roomy < FREE_SHARE):
             return None
         return machine.worker_pct < IDLE_WORKER_PCT

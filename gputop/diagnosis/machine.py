@@ -23,6 +23,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     `cores` are those that the run may use: the least of its affinity mask, the cgroup's quota and the machine's cores.
     `free_cores` are those of them that nobody used.
     `main_wait_pct`: wall time that the training thread was ready to run and had no core.
+    `worker_wait_pct`: the same of a loader worker, on average.
     `throttled_share`: how much of the time the cgroup was held back.
     """
 
@@ -49,6 +50,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     main_wait_pct: float | None = None
     own_pct: float | None = None
     worker_pct: float | None = None
+    worker_wait_pct: float | None = None
     workers: int | None = None
     worker_threads: float | None = None
     worker_system_pct: float | None = None
@@ -93,6 +95,7 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
         main_wait_pct=mean(known([process.main_thread_wait_pct for process in processes])),
         own_pct=own,
         worker_pct=worker_pct,
+        worker_wait_pct=mean(known([worker.wait_pct for worker in seen])),
         workers=worker_count,
         worker_threads=mean(known([worker.threads for worker in seen])),
         worker_system_pct=mean(known([worker.system_pct for worker in seen])),

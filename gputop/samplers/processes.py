@@ -127,7 +127,7 @@ class Processes:
         stat, rate = sample.stat, self._rates(sample)
         return Worker(
             pid=pid, cpu_pct=rate.cpu_pct, system_pct=rate.system_pct, threads=stat.threads, state=stat.state,
-            read_bytes_s=rate.read_bytes_s, rss_bytes=stat.rss_bytes,
+            read_bytes_s=rate.read_bytes_s, rss_bytes=stat.rss_bytes, wait_pct=rate.wait_pct,
         )  # fmt: skip
 
     def _found(self, parent: Stat) -> list[int]:
@@ -224,9 +224,8 @@ def _take(pid: int, now_ns: int, *, main: bool = False) -> Sample | None:
         stat = proc.of(pid)
     except (OSError, ValueError):
         return None
-    main_ticks = main_wait = None
+    main_ticks, main_wait = None, proc.wait_ns(f"/proc/{pid}/task/{pid}/schedstat")
     if main:
-        main_wait = proc.wait_ns(f"/proc/{pid}/task/{pid}/schedstat")
         try:
             thread = proc.stat(f"/proc/{pid}/task/{pid}/stat")
             main_ticks = thread.user_ticks + thread.system_ticks

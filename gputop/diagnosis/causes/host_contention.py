@@ -135,6 +135,10 @@ def _starved(facts: Facts) -> Claim | None:
     others, free, part = _others(machine), _free(machine), _part_of_others(machine)
     if lost is None or machine.worker_pct is None or machine.worker_pct >= STARVED_WORKER_PCT:
         return None
+    if machine.worker_wait_pct is not None:
+        claim = lost.pct("data") * machine.worker_wait_pct / 100 * (1.0 if part is None else part)
+        said = "wait for data while workers are ready without a core"
+        return Claim(claim, _neighbours(facts), said, True, "process")
     if others is None or others < OTHERS_SHARE or free is None or free > FREE_SHARE:
         return None
     claim = lost.pct("data") * (1 - machine.worker_pct / 100) * (part or others)

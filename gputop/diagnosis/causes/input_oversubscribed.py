@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
-from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT
+from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine
 from gputop.diagnosis.wording import count
 from gputop.records import Advice
 
@@ -24,6 +24,9 @@ SYSTEM_PCT = 10.0
 LOAD_PER_CORE = 2.0
 """Run queue length for each core from which every thread waits at least as long as it runs."""
 
+COMPUTE_SHARE = 0.4
+"""Share of the usable cores that the workers must take together: many that sleep or wait for a disk crowd nobody."""
+
 FULL_SHARE = 0.15
 """Share of usable cores left free below which they are full."""
 
@@ -39,10 +42,10 @@ def examine(facts: Facts) -> Candidate | None:
     full = wait.free_share is not None and wait.free_share <= FULL_SHARE
     if wait.free_share is not None:
         case.at_most("usable cores that are free", 100 * wait.free_share, 100 * FULL_SHARE, "%", "host")
-    crowd = wait.workers / machine.cores if machine.cores else None
+    crowd = wait.workers / machine.cores if machine.cores and _compute(machine, wait.workers) else None
     own = wait.room_share is None or wait.room_share < FREE_SHARE
     queued = (
-        100 - machine.worker_pct
+        _queued_pct(machine, machine.worker_pct)
         if full and own and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT
         else None
     )
@@ -70,6 +73,19 @@ def examine(facts: Facts) -> Candidate | None:
         advice=_advice(facts, wait),
         speedup_limit=speedup(wait.lost_pct),
     )
+
+
+def _queued_pct(machine: Machine, worker_pct: float) -> float:
+    """Wall time, percent, that a worker waits for a core: as the kernel counts it, else all that it does not run."""
+    return 100 - worker_pct if machine.worker_wait_pct is None else machine.worker_wait_pct
+
+
+def _compute(machine: Machine, workers: int) -> bool:
+    """Whether the workers use the cores, as far as is known, rather than wait for something else."""
+    if machine.worker_pct is None or not machine.cores:
+        return True
+    wanted = machine.worker_pct + (machine.worker_wait_pct or 0.0)
+    return workers * wanted >= 100 * COMPUTE_SHARE * machine.cores
 
 
 def _what(facts: Facts, wait: InputWait) -> str:
