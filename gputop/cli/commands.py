@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gputop import __version__
-from gputop.cli.options import screen_options
+from gputop.cli.options import configured, screen_options
 
 COMMANDS = {
     "demo": "watch a simulated training with a planted bottleneck",
@@ -25,6 +25,8 @@ COMMANDS = {
     "recover": "save what can be saved of a damaged recording",
     "scrub": "a copy without command lines, users, host names and paths, to be shared",
     "doctor": "what works here and what doesn't, each with its mend",
+    "config": "the configuration file and what is in force",
+    "completion": "completion of commands and options for bash, zsh and fish",
 }
 """Commands and what they do, as listed in help; each lives in the module of its name."""
 
@@ -82,4 +84,4 @@ def cli(ctx: click.Context, /, **options: Any) -> int | None:
         return None
     from gputop.cli.live import live
 
-    return live(options)
+    return live(configured(options))

@@ -17,8 +17,15 @@ COLUMN_S = 1.0
 """A demo is short: its history moves every second."""
 
 
+def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell may complete."""
+    from gputop.simulation.scenarios import SCENARIOS
+
+    return [name for name in SCENARIOS if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("scenario", required=False)
+@click.argument("scenario", required=False, shell_complete=_scenarios)
 @click.option("--list", "list_", is_flag=True, help="List the scenarios.")
 @click.option("--fixed", is_flag=True, help="Run the scenario with its cure applied.")
 @click.option("--speed", type=Seconds(0.1, 20), default=1.0, show_default=True, help="Scale the loop's pace.")

@@ -21,6 +21,7 @@ from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from gputop.records import clean
 from gputop.tui import goto, keeping, keys, travel
 from gputop.tui.asking import Question
 from gputop.tui.draw.overview import columns_in_sight
@@ -46,6 +47,9 @@ CALM_NS = 5_000_000_000
 
 PROFILED_STEPS = 10
 """Steps that a profile on request covers: some kilobytes of answer, and rarely more than some seconds."""
+
+FAULT_S = 10.0
+"""How long a fault in the configuration is shown when the screen begins."""
 
 DEEPEST = 8
 """Pages opened from pages, of which Esc finds the way back."""
@@ -88,6 +92,8 @@ class GputopApp(App[int]):
         self._run_id: str | None = None
         self._question: Question | None = None
         self.orders: dict[str, tuple[int, bool]] = {}
+        self.remapped, self._faults = keys.checked(options.keys)
+        self._faults = [*options.faults, *self._faults]
         self._eager = 0
         self._opening = False
         self._note, self._note_until = "", 0.0
@@ -102,10 +108,15 @@ class GputopApp(App[int]):
 
     def on_mount(self) -> None:
         self.loop = asyncio.get_running_loop()
+        if self.remapped:
+            self.set_keymap(self.remapped)
+        if self._faults:
+            more = f" ({len(self._faults)} faults: i)" if len(self._faults) > 1 else ""
+            self.say(clean(self._faults[0], 200) + more, FAULT_S)
         self.app_resume_signal.subscribe(self, lambda _: self.call_later(self.repaint))
         self.set_interval(max(0.1, self.options.refresh), self.tick)
         self._peeking = self.set_interval(PEEK_S, self.peek, pause=True)
-        self._moved("")  # what is shown first may be from before the first look at anything
+        self._await()  # what is shown first may be from before the first look at anything
 
     def repaint(self) -> None:
         """Paints everything anew: after a suspension the terminal holds nothing of what was drawn before."""
@@ -159,15 +170,17 @@ class GputopApp(App[int]):
             calm=self._calm,
             run_id=self._run_id,
             no_cmdline=self.options.no_cmdline,
+            remapped=self.remapped,
+            faults=tuple(self._faults),
         )
 
     def note(self) -> str:
         """What the person's last key did, for a few seconds."""
         return self._note if self._clock() < self._note_until else ""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, seconds: float = 4.0) -> None:
         """Puts a short answer into the last line."""
-        self._note, self._note_until = text, self._clock() + 4.0
+        self._note, self._note_until = text, self._clock() + seconds
         self.show()
 
     def action_leave(self) -> None:
@@ -188,6 +201,9 @@ class GputopApp(App[int]):
             self.say(refusal)
             return
         self._note = ""
+        self._await()
+
+    def _await(self) -> None:
         self._eager = PEEKS
         self._peeking.resume()
 

@@ -11,12 +11,12 @@ from textual.message import Message
 QUIT_KEYS = frozenset({"q", "ctrl+c", "ctrl+q"})
 
 
-def driver_class(on_quit: Callable[[], None]) -> type[LinuxDriver]:
+def driver_class(on_quit: Callable[[], None], quits: frozenset[str] = QUIT_KEYS) -> type[LinuxDriver]:
     """A driver that calls `on_quit`, from its input thread, when a key that quits is pressed."""
 
     class GuardedDriver(LinuxDriver):
         def process_message(self, message: Message) -> None:
-            if isinstance(message, events.Key) and message.key in QUIT_KEYS:
+            if isinstance(message, events.Key) and message.key in quits:
                 on_quit()
             super().process_message(message)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual.binding import Binding, BindingType
+from textual.keys import _character_to_key, format_key
+
+from gputop.config import near
 
 GENERAL: list[BindingType] = [
     Binding("q,ctrl+c,ctrl+q", "leave", "quit", id="quit", tooltip="The training goes on", priority=True),
@@ -72,3 +77,46 @@ PAGE: list[BindingType] = [
     Binding("end,G", "scroll_by(1000000)", "end", id="scroll_end", show=False),
 ]
 """What only a page has."""
+
+
+def every() -> list[Binding]:
+    """All bindings there are, each once."""
+    return [one for one in (*GENERAL, *IN_TIME, *OVERVIEW, *PAGE) if isinstance(one, Binding)]
+
+
+def described() -> dict[str, tuple[str, str]]:
+    """By the id that a configuration file names: its keys, and what it does."""
+    return {one.id or "": (one.key, one.tooltip or one.description) for one in every()}
+
+
+def checked(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The remapped keys that are in order, and what is wrong with the others: an unknown id, or a key that another
+    binding of the same screen has and keeps."""
+    known = {one.id: one for one in every()}
+    faults = [f"there is no key named {name!r}{near(name, tuple(map(str, known)))}" for name in wanted
+              if name not in known]  # fmt: skip
+    kept = {name: _normal(keys) for name, keys in wanted.items() if name in known}
+    if "quit" in kept and "ctrl+c" not in kept["quit"].split(","):
+        kept["quit"] += ",ctrl+c"
+    for own in ((*GENERAL, *IN_TIME, *OVERVIEW), (*GENERAL, *IN_TIME, *PAGE)):
+        holders: dict[str, str] = {}
+        for binding in own:
+            if not isinstance(binding, Binding) or binding.id is None:
+                continue
+            for key in _normal(kept.get(binding.id, binding.key)).split(","):
+                other = holders.setdefault(key, binding.id)
+                if other != binding.id:
+                    loser = other if other in kept else binding.id
+                    if kept.pop(loser, None) is not None:
+                        faults.append(f"keys.{loser}: {key!r} is taken by {other if loser != other else binding.id!r}")
+    return kept, faults
+
+
+def _normal(keys: str) -> str:
+    """Keys by their names: "/" is "slash"."""
+    return ",".join(_character_to_key(key) if len(key) == 1 else key for key in (k.strip() for k in keys.split(",")))
+
+
+def shown(keys: str) -> str:
+    """Keys as they are written on a keyboard: "slash" is "/"."""
+    return " ".join(format_key(key) for key in keys.split(","))

@@ -85,6 +85,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     no_cmdline: bool = False
     debug: bool = False
     until_end: bool = False
+    keys: dict[str, str] = {}
+    """Remapped keys, by the id of their binding."""
+    faults: tuple[str, ...] = ()
+    """What is wrong with the configuration, each in a sentence."""
+    config: str = ""
+    """Where the configuration file is: what is remembered on request goes there."""
 
 
 SLOW_REFRESH_S = 5.0
@@ -105,4 +111,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
         no_cmdline=bool(given.get("no_cmdline")),
         debug=bool(given.get("debug")),
         until_end=bool(given.get("until_end")),
+        keys=dict(given.get("keys") or {}),
+        faults=tuple(given.get("faults") or ()),
+        config=str(given.get("config") or ""),
     )

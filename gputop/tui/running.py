@@ -21,7 +21,8 @@ def run(picture: Picture, options: Options) -> int:
     terminal = examine(options, os.environ, getattr(sys.__stderr__, "encoding", None))
     _prepare(terminal)
     from gputop.tui.app import GputopApp
-    from gputop.tui.driver import driver_class
+    from gputop.tui.driver import QUIT_KEYS, driver_class
+    from gputop.tui.keys import checked
 
     def ask(code: int) -> None:
         loop = app.loop
@@ -30,8 +31,10 @@ def run(picture: Picture, options: Options) -> int:
                 loop.call_soon_threadsafe(app.exit, code)
 
     guard = Guard(ask, picture.close)
+    own = checked(options.keys)[0].get("quit")
+    quits = QUIT_KEYS if own is None else frozenset((*own.split(","), "ctrl+c"))
     app = GputopApp(
-        picture, options, terminal, on_leave=guard.leave, driver_class=driver_class(lambda: guard.leave(0))
+        picture, options, terminal, on_leave=guard.leave, driver_class=driver_class(lambda: guard.leave(0), quits)
     )  # fmt: skip
     with guard:
         app.run(mouse=options.mouse)

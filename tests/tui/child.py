@@ -1,7 +1,8 @@
 """The screen in a process of its own: `python -m tests.tui.child STATE [key=value ...]`, for pty tests.
 
 `move=SECONDS` makes each look at the picture that much later than the one before; without it the picture stands still.
-`fail=1` breaks the picture at its second look. `hang=1` makes closing it hang. Other keys are screen options.
+`fail=1` breaks the picture at its second look. `hang=1` makes closing it hang. `quits=KEY` is the key
+that quits. Other keys are screen options.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Moving(views.Canned):
 def main(state: str, *words: str) -> int:
     given: dict[str, Any] = dict(word.split("=", 1) for word in words)
     picture = Moving(getattr(views, state)(), given)
+    if "quits" in given:
+        given["keys"] = {"quit": given.pop("quits")}
     given["refresh"] = float(given.get("refresh", 1.0))
     return run(picture, options_from(given))
 

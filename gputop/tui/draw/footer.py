@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.cells import cell_len
 
 from gputop.tui.draw.transport import badge
 from gputop.tui.lines import Line, Span, fit
 from gputop.tui.sheet import Sheet
 from gputop.view import View
+
+NONE: Mapping[str, str] = {}
 
 Keys = tuple[tuple[str, str], ...]
 """Keys, and what each does in a word."""
@@ -66,14 +70,37 @@ def _of_now(keys: Keys, view: View) -> Keys:
     return tuple((key, "play" if key == "space" and stands else does) for key, does in keys)
 
 
-def line(keys: Keys, width: int, note: str = "") -> Line:
+IDS: dict[str, tuple[str, ...]] = {
+    "?": ("help",), "q": ("quit",), "w": ("why",), "space": ("pause",), "←→": ("back_in_time", "on_in_time"),
+    "tab": ("next_run",), "R": ("record",), "z": ("zoom",), "g": ("gpus",), "p": ("processes",), "r": ("runs",),
+    "y": ("copy",), "s": ("snapshot",), "c": ("causes",), "i": ("info",), "End": ("end_in_time",),
+    "[ ]": ("last_change", "next_change"), ", .": ("step_back", "step_on"), ":": ("go_to",),
+    "+ -": ("faster", "slower"), "S": ("skip_idle",), "esc": ("back",), "enter": ("open",),
+    "↑↓": ("scroll_up", "scroll_down"), "/": ("filter",), "< >": ("sort_previous", "sort_next"), "I": ("reverse",),
+}  # fmt: skip
+"""The bindings behind each key that is named here."""
+
+
+def named(key: str, remapped: Mapping[str, str]) -> str:
+    """A key as the person has it: its own name, or what the configuration file made of it."""
+    if not any(name in remapped for name in IDS.get(key, ())):
+        return key
+    names = IDS[key]
+    parts = key.split() if " " in key else list(key) if len(names) > 1 else [key]
+    from gputop.tui.keys import shown
+
+    return " ".join(shown(remapped[name].split(",")[0]) if name in remapped else part
+                    for name, part in zip(names, parts, strict=True))  # fmt: skip
+
+
+def line(keys: Keys, width: int, note: str = "", remapped: Mapping[str, str] = NONE) -> Line:
     """As many keys as fit whole, the most needed first; a note (what just happened) goes before them."""
     spans = [Span(" ")]
     room = width - 2
     if note:
         spans.append(Span(f"{note}   ", "bold"))
         room -= cell_len(note) + 3
-    for key, does in keys:
+    for key, does in ((named(key, remapped), does) for key, does in keys):
         need = cell_len(key) + len(does) + 3
         if need - 2 > room:
             break

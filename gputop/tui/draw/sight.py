@@ -19,6 +19,10 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     calm: View | None = None
     run_id: str | None = None
     no_cmdline: bool = False
+    remapped: dict[str, str] = {}
+    """Keys of the configuration file, by the id of their binding."""
+    faults: tuple[str, ...] = ()
+    """What is wrong with the configuration."""
 
 
 def calm_of(sight: Sight) -> View:

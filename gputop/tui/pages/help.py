@@ -6,7 +6,7 @@ from gputop.tui.draw.ledger import mark
 from gputop.tui.draw.sight import Sight
 from gputop.tui.draw.transport import badge
 from gputop.tui.glyphs import BUCKETS, MARKS, RIBBON
-from gputop.tui.lines import Line, Span, fit
+from gputop.tui.lines import Line, Span, crop, fit
 
 KEYS = (
     ("q  Ctrl+C", "quit; the training goes on untouched"),
@@ -62,6 +62,8 @@ def draw(sight: Sight, width: int) -> list[Line]:
     general = [_heading("keys", width), *(_pair(key, text, "key", width) for key, text in KEYS)]
     in_time = [_heading("in time: in a recording, or the past of what is live", width)]
     in_time += [_pair(key, text, "key", width) for key, text in IN_TIME]
+    if sight.remapped:
+        general = [*_remapped(sight, width), *general]
     past = bool(badge(sight.view))
     lines = [*in_time, fit([], width), *general] if past else general
     lines += [fit([], width), _heading("a step's time, bucket by bucket", width)]
@@ -90,6 +92,16 @@ def draw(sight: Sight, width: int) -> list[Line]:
         _pair("wheel", "scrolls pages; a click on the map goes there; Shift-drag selects text as usual", "", width)
     )
     return lines
+
+
+def _remapped(sight: Sight, width: int) -> list[Line]:
+    """The keys that the configuration file has changed: they go before all that is said below."""
+    from gputop.tui.keys import described, shown
+
+    told = described()
+    lines = [_heading("your own keys, instead of those below", width)]
+    lines += [_pair(crop(shown(keys), 16), told[name][1], "key", width) for name, keys in sight.remapped.items()]
+    return [*lines, fit([], width)]
 
 
 def _heading(text: str, width: int) -> Line:

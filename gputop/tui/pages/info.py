@@ -44,6 +44,8 @@ def draw(sight: Sight, width: int) -> list[Line]:
     for sampler in view.samplers:
         words = [sampler.state, f"in {sampler.call}" if sampler.call else "", sampler.why or ""]
         lines += _pair(f"sampler {clean(sampler.backend, 12)}", clean(", ".join(w for w in words if w), 300), width)
+    for fault in sight.faults:
+        lines += _pair("configuration", clean(fault, 400), width, "warn")
     for warning in view.warnings:
         lines += _pair("warning", clean(warning, 400), width, "warn")
     if run is not None:
