@@ -6,6 +6,7 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import LATE_SHARE
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, input_wait, loader_code, waits
+from gputop.diagnosis.rounds import in_rounds
 from gputop.records import Advice
 
 ID = "input-slow-sample"
@@ -28,8 +29,8 @@ def examine(facts: Facts) -> Candidate | None:
     left = [share for share in (wait.room_share, wait.free_share) if share is not None]
     if left and min(left) < FREE_SHARE:
         case.at_least("usable cores that are left", 100 * min(left), 100 * FREE_SHARE, "%", "host", 3.0)
-    if wait.workers and wait.workers > 1 and wait.shape.period == wait.workers:
-        case.weigh("long waits at the beat of the workers", float(wait.workers), False, "steps", "steps", 2.0)
+    if facts.loop is not None and in_rounds(facts.loop, wait.workers):
+        case.weigh("long waits at the beat of the workers", float(wait.workers or 0), False, "steps", "steps", 3.0)
     in_order = facts.loader.in_order if facts.loader else None
     if in_order is not None:
         case.weigh("loader keeps the order", str(in_order), in_order, None, "loader")

@@ -31,6 +31,11 @@ FULL_SHARE = 0.1
 SMALL_GAIN = 1.3
 """Speed-up by more workers (step time now over then) below which cheaper batches are the first thing to do."""
 
+WAITING_MOST = 32
+WAITING_PER_CORE = 4
+"""Workers that only wait need hardly any core, but each is a process with its memory: at most this many, or this many
+a core."""
+
 QUIET_IOWAIT_PCT = 10.0
 """CPU time waiting for I/O, percent, above which the same holds."""
 
@@ -106,10 +111,26 @@ def _weigh_workers(case: Case, wait: InputWait) -> None:
 def _floor(facts: Facts, wait: InputWait) -> float:
     """Percent of the step below which workers can't bring it: what all usable cores together can fetch."""
     machine = facts.machine
-    if wait.room_share is None or wait.batch_ms is None or wait.workers is None or wait.waiting or not machine.cores:
+    if wait.batch_ms is None or wait.workers is None or not machine.cores:
         return 0.0
-    most = max(1.0, wait.workers + wait.room_share * machine.cores)
-    return 100 * wait.batch_ms / most / wait.step_ms
+    if wait.waiting:
+        most = float(_waiting_most(machine.cores, wait.workers))
+        return 0.0 if wait.needed is not None and wait.needed <= most else 100 * wait.batch_ms / most / wait.step_ms
+    if wait.room_share is None:
+        return 0.0
+    return 100 * wait.batch_ms / max(1.0, wait.workers + wait.room_share * machine.cores) / wait.step_ms
+
+
+def _waiting_most(cores: float, workers: int) -> int:
+    """How many workers that wait rather than compute are worth trying."""
+    return max(WAITING_MOST, round(WAITING_PER_CORE * cores), workers + 1)
+
+
+def _enough(wait: InputWait, most: int) -> str:
+    """Why no more than `most` workers are advised where it would take more."""
+    if wait.waiting:
+        return f"but each is a process: try {most}, and let each fetch several samples at once (threads, larger reads)"
+    return f"the cores have room for {most}; making each batch cheaper does the rest"
 
 
 def _headline(facts: Facts, wait: InputWait) -> str:
@@ -159,6 +180,8 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
     most = None
     if cores is not None and not wait.waiting:
         most = now + max(1, int(cores * (wait.room_share if wait.room_share is not None else 1.0)))
+    elif cores is not None:
+        most = _waiting_most(cores, now)
     target = needed if needed is not None and (most is None or needed <= most) else most
     target = max(now + 1, target if target is not None else now + 1)
     why = f"a batch takes {time(wait.batch_ms)} of one worker; a step without the wait takes " + time(
@@ -166,8 +189,8 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
     )
     if needed is not None:
         why += f": {count(needed, 'worker')} keep up"
-        if most is not None and needed > most:
-            why += f", the cores have room for {most}; making each batch cheaper does the rest"
+    if most is not None and (needed > most if needed is not None else wait.waiting):
+        why += f", {_enough(wait, most)}"
     if wait.waiting and cores is not None and target > cores:
         why += "; its workers wait rather than compute, so there may be more of them than cores"
     if facts.loader is not None and facts.loader.dataset is not None and facts.loader.batches is None:
