@@ -23,16 +23,27 @@ MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "info": "    "}
 @click.command()
 @debug_option
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def command(as_json: bool) -> int:
+@click.option("--bundle", is_flag=True, help="Answer with all that a bug report needs, to be pasted into it.")
+@click.option("--private", is_flag=True, help="With --bundle: leave user names, host names and paths in.")
+def command(as_json: bool, bundle: bool, private: bool) -> int:
     """Check what works here and what doesn't; each finding comes with its mend.
 
     Exits with 1 when a check failed. A machine without a GPU is no failure.
     """
+    if as_json and bundle:
+        raise click.UsageError("--json and --bundle are two answers; choose one")
+    if private and not bundle:
+        raise click.UsageError("--private goes with --bundle")
     found = [*_versions(), *checks(), *_meeting(), *_publishers(), *_terminal()]
     failed = any(check.state == "fail" for check in found)
     if as_json:
         json.dump({"schema": 1, "ok": not failed, "checks": [_plain(check) for check in found]}, sys.stdout, indent=1)
         sys.stdout.write("\n")
+        return int(failed)
+    if bundle:
+        from gputop.cli.bundle import Bundle
+
+        click.echo(Bundle(found, private=private).text(), nl=False)
         return int(failed)
     width = max(len(check.name) for check in found)
     for check in found:

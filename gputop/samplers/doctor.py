@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from gputop.records import Gpu
 from gputop.samplers import cgroup, nvml_library, proc
+from gputop.samplers.attach import tool
 from gputop.samplers.host_fields import Machine
+from gputop.samplers.nvml import NvmlBackend
 from gputop.samplers.nvml_library import Absent, code_of, text
+from gputop.samplers.protocol import GpuBackend, S
 
-CAP_SYS_PTRACE = 19
-"""The capability's bit (linux/capability.h): with it any process of ours to see may be traced."""
+PATIENCE_S = 10.0
+"""How long a driver may take to answer: without persistence mode it initialises for seconds a GPU."""
 
-PTRACE_SCOPES = {
-    0: "any process of the same user may be traced",
-    1: "only children may be traced",
-    2: "only an administrator may trace",
-    3: "nobody may trace until the next boot",
-}
-"""Yama's ptrace_scope (source: the kernel's admin-guide/LSM/Yama)."""
+SLOW_ROUND_MS = 200.0
+"""Time in the driver for one round of questions from which a second between two rounds is tight."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -37,12 +36,11 @@ class Check(msgspec.Struct, frozen=True):
 
 def checks() -> list[Check]:
     """Everything the samplers need, in the order to be read."""
-    found: list[Check] = []
-    for ask in (nvml, psutil_works, proc_readable, pressure, cpu_limit, stack_sampling):
-        try:
-            found += ask()
-        except Exception as error:
-            found.append(Check(ask.__name__.replace("_", " "), "fail", f"{type(error).__name__}: {error}"))
+    found = in_time(nvml, "NVML")
+    if any(check.name == "NVML" and check.state == "ok" for check in found):
+        found += in_time(gpu_figures, "GPU figures")
+    for ask in (psutil_works, proc_readable, pressure, cpu_limit, stack_sampling):
+        found += asked(ask)
     return found
 
 
@@ -174,29 +172,72 @@ def cpu_limit() -> list[Check]:
 
 def stack_sampling() -> list[Check]:
     """py-spy and the right to use it, for processes that have no publisher."""
-    where = shutil.which("py-spy")
-    if where is None and importlib.util.find_spec("py_spy") is None:
-        return [Check("stack sampling", "info", "py-spy is not installed: stacks of other processes can't be sampled",
-                      "pip install 'gputop-live[attach]'")]  # fmt: skip
-    scope = _ptrace_scope()
-    if scope in (None, 0) or _has_capability(CAP_SYS_PTRACE):
+    where = tool.find()
+    if where is None:
+        return [Check("stack sampling", "info", "py-spy is not installed: `gputop attach` can't read other processes",
+                      tool.INSTALL)]  # fmt: skip
+    if tool.ptrace_scope() in (None, 0) or tool.has_capability(tool.CAP_SYS_PTRACE):
         return [Check("stack sampling", "ok", f"py-spy at {where}")]
-    return [Check("stack sampling", "warn", f"py-spy is there, but {PTRACE_SCOPES.get(scope, 'tracing is restricted')}",
-                  "sudo sysctl kernel.yama.ptrace_scope=0, or in a container --cap-add=SYS_PTRACE")]  # fmt: skip
+    refused = tool.not_allowed(os.getpid())
+    return [Check("stack sampling", "warn", f"py-spy is there, but {refused.why}", refused.mend)]
 
 
-def _ptrace_scope() -> int | None:
+def in_time(ask: Callable[[], list[Check]], name: str, patience_s: float = PATIENCE_S) -> list[Check]:
+    """What a check finds; where it does not answer in time, that, and the thread that it hangs in is left behind."""
+    found: list[Check] = []
+    thread = threading.Thread(target=lambda: found.extend(asked(ask)), name="gputop-doctor", daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if thread.is_alive():
+        mend = "look into `dmesg` for NVRM and Xid messages; other tools (`nvidia-smi`) hang too: reboot"
+        return [*found, Check(name, "fail", f"the driver has not answered for {patience_s:g} s", mend)]
+    return found
+
+
+def asked(ask: Callable[[], list[Check]]) -> list[Check]:
+    """What a check finds; a fault of its own is a failed check."""
     try:
-        return int(proc.read("/proc/sys/kernel/yama/ptrace_scope", 8))
-    except (OSError, ValueError):
-        return None
+        return ask()
+    except Exception as error:
+        return [Check(ask.__name__.replace("_", " "), "fail", f"{type(error).__name__}: {error}")]
 
 
-def _has_capability(bit: int) -> bool:
+class Round(msgspec.Struct, frozen=True):
+    """One round of the GPU sampler's questions: each GPU's row, and the time that it took."""
+
+    rows: list[Gpu]
+    ms: float
+
+
+def one_round(backend: GpuBackend | None = None, pause: Callable[[float], None] = time.sleep) -> Round:
+    """Ask every GPU everything, twice, so that rates are known; the second time is what a tick costs."""
+    backend = backend or NvmlBackend(host="")
+    backend.open()
     try:
-        for line in proc.read("/proc/self/status", 4096).splitlines():
-            if line.startswith(b"CapEff:"):
-                return bool(int(line.split()[1], 16) >> bit & 1)
-    except (OSError, ValueError):
-        pass
-    return False
+        backend.sample(S)
+        pause(0.15)
+        began = time.perf_counter()
+        rows = [record for record in backend.sample(4 * S) if isinstance(record, Gpu)]
+        return Round(rows, 1000 * (time.perf_counter() - began))
+    finally:
+        backend.close()
+
+
+def gpu_figures() -> list[Check]:
+    """Which figures a GPU does not give, and what asking for all of them costs."""
+    found = one_round()
+    checks = []
+    for row in found.rows:
+        name, lacking, failed = f"GPU {row.gpu_index} figures", row.unsupported or [], row.failed or []
+        if row.lost:
+            checks.append(Check(name, "fail", "it is lost", "`dmesg | grep -i xid`, then reboot"))
+        elif failed:
+            checks.append(Check(name, "warn", f"asking failed for {', '.join(failed)}"))
+        else:
+            checks.append(Check(name, "ok", f"without {', '.join(lacking)}" if lacking else "all of them"))
+    if found.rows:
+        slow = found.ms > SLOW_ROUND_MS
+        said = f"{found.ms:.1f} ms for one round of questions to {len(found.rows)} GPUs"
+        mend = "gputop asks less often by itself; persistence mode helps: sudo nvidia-smi -pm 1" if slow else None
+        checks.append(Check("sampling cost", "warn" if slow else "ok", said, mend))
+    return checks

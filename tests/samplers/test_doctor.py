@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -68,3 +69,33 @@ def test_a_quota_below_the_cores_is_a_warning(monkeypatch: pytest.MonkeyPatch) -
     (check,) = doctor.cpu_limit()
     assert check.state == "warn"
     assert "0.5 of" in check.finding
+
+
+def test_figures_that_a_gpu_lacks_or_refuses_are_named_and_the_cost_of_asking(nvml_dir: Path, tmp_path: Path) -> None:
+    state = StubState(tmp_path / "gpus").set(
+        {"error.nvmlDeviceGetPowerUsage 0": 3, "error.nvmlDeviceGetTemperature 1": 999}, devices=2
+    )
+    found = checks(env(nvml_dir, state))
+    assert "power_w" in found["GPU 0 figures"].finding
+    assert (found["GPU 1 figures"].state, found["GPU 1 figures"].finding) == ("warn", "asking failed for temp_c")
+    assert found["sampling cost"].state == "ok"
+
+
+def test_a_driver_that_hangs_is_a_failed_check_and_not_a_hung_doctor() -> None:
+    gate = threading.Event()
+
+    def hang() -> list[Check]:
+        gate.wait(30)
+        return []
+
+    (check,) = doctor.in_time(hang, "NVML", patience_s=0.05)
+    gate.set()
+    assert (check.name, check.state) == ("NVML", "fail")
+    assert "has not answered" in check.finding
+
+
+def test_a_fault_of_a_check_is_a_failed_check() -> None:
+    def broken() -> list[Check]:
+        raise ValueError("odd")
+
+    assert doctor.asked(broken) == [Check("broken", "fail", "ValueError: odd")]
