@@ -52,10 +52,10 @@ def once(read: Callable[[Facts], T]) -> Callable[[Facts], T]:
     return kept
 
 
-def gather(window: Window) -> Facts:
-    """The facts of a window."""
+def gather(window: Window, *, accidents: bool = False) -> Facts:
+    """The facts of a window. `accidents`: single steps that dwarf all others have been seen before, so they count."""
     window = with_only_gpu(window)
-    loop = read_loop(window)
+    loop = read_loop(window, accidents=accidents)
     device = read_device(window)
     loader = _loader(window, loop)
     return Facts(

@@ -154,8 +154,11 @@ def in_order(names: Collection[str]) -> list[str]:
     return found + [name for name in ("self", "other") if name in names]
 
 
-def read_loop(window: Window) -> Loop | None:
-    """The loop of a window; None when no training step finished in it."""
+def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
+    """The loop of a window; None when no training step finished in it.
+
+    `accidents`: there were others like it before, so that a single step that dwarfs the others counts as well.
+    """
     train, evaluated = train_and_eval(window.steps)
     if not train:
         return None
@@ -163,7 +166,7 @@ def read_loop(window: Window) -> Loop | None:
     columns, contradictory = _columns(train, lengths)
     place_episodes(train, lengths, columns, spans(window, evaluated))
     keep, warm, firsts = set_apart(train, lengths)
-    lone = lone_step(keep, lengths, columns)
+    lone = None if accidents else lone_step(keep, lengths, columns)
     if lone is not None:
         keep = [index for index in keep if index != lone]
     dur = [lengths[index] * MS for index in keep]

@@ -24,6 +24,16 @@ LAUNCHING = (*COMPUTE, "sync", "comm", "h2d")
 """Roles in which a step on a GPU works the device or waits for it: idle time not explained elsewhere falls to them."""
 
 
+SOMETIMES = 0.3
+"""Share of looks that found the queue empty from which it runs dry somewhere in every step."""
+
+UNSEEN_PCT = 10.0
+"""Idle time, percent, that the driver saw beyond the measured, from which it is looked for in launching phases."""
+
+FOLLOW_LOW, FOLLOW_HIGH = 0.75, 1.2
+"""Device time over host time of a phase between which the device does its work launch by launch."""
+
+
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
     """Lost device time by role, in percent of the step. On a CPU ("cpu") the compute phases are the device's busy time.
 
@@ -67,17 +77,38 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
     found = read_idle(steps, [loop.dur[index] / MS for index in marked], empty)
     whole = sum(loop.dur[index] for index in marked) / MS
     by = {part: 100 * ns / whole for part, ns in found.idle_ns.items()}
+    unseen = _unseen(device, sum(by.values()), loop.episodic_pct())
+    behind = _behind(loop, {part: ns * MS / len(steps) for part, ns in found.device_ns.items()}, empty, unseen)
+    by |= {part: by.get(part, 0.0) + share for part, share in behind.items()}
     training = {part: share for part, share in by.items() if part not in EPISODIC}
     return Lost(
         source="device",
         by=by,
         total_pct=min(100.0, sum(training.values())),
-        estimated=found.estimated,
+        estimated=found.estimated | frozenset(behind),
         upper=found.upper,
         queue_empty=empty,
         device_ms={part: ns * MS / len(steps) for part, ns in found.device_ns.items()},
-        unseen_pct=_unseen(device, sum(by.values()), loop.episodic_pct()),
+        unseen_pct=max(0.0, unseen - sum(behind.values())),
     )
+
+
+def _behind(loop: Loop, device_ms: dict[str, float], empty: float | None, unseen_pct: float) -> dict[str, float]:
+    """Idle time that the driver saw and no event pair did, in phases in which the device follows the host's launches.
+
+    The queue is empty at some boundaries of each step only, as where one phase of many small launches lets it run dry:
+    too seldom for every phase to be starved.
+    """
+    if empty is None or not SOMETIMES <= empty < STARVED or unseen_pct < UNSEEN_PCT:
+        return {}
+    follows = {
+        part: ms
+        for part, ms in device_ms.items()
+        if part in COMPUTE and FOLLOW_LOW <= ms / max(loop.ms(part), 1e-6) <= FOLLOW_HIGH
+    }
+    whole = sum(follows.values())
+    found = {part: min(unseen_pct * ms / whole, 100 * ms / loop.mean_ms) for part, ms in follows.items()}
+    return found if sum(found.values()) >= UNSEEN_PCT / 2 else {}
 
 
 def _by_host(shares: dict[str, float], empty: float | None) -> Lost:

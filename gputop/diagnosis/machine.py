@@ -115,6 +115,15 @@ def training_loader(window: Window, loader_ids: Counter[int]) -> Loader | None:
     return None
 
 
+def part_of_others(machine: Machine) -> float | None:
+    """Others' part of the use that the training thread competes with: the rest is the run's own workers and threads."""
+    if machine.others_cores is None or machine.own_pct is None:
+        return None
+    kin = max(0.0, machine.own_pct - (machine.main_pct if machine.main_pct is not None else 100.0)) / 100
+    whole = machine.others_cores + kin
+    return machine.others_cores / whole if whole > 0 else 0.0
+
+
 def _of_loader(process: Process, loader: Loader | None) -> list[Worker]:
     """A process's children that are workers of `loader`; all of them where the loader doesn't name its own."""
     workers = process.workers or []

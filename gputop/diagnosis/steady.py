@@ -9,7 +9,7 @@ import msgspec
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import idle, stalled, unknown, warmup
 from gputop.diagnosis.compose import compose
-from gputop.diagnosis.evidence import gather
+from gputop.diagnosis.evidence import Facts, gather
 from gputop.diagnosis.loop import Bucket
 from gputop.diagnosis.weigh import Judgement, weigh
 from gputop.records import Verdict
@@ -35,6 +35,10 @@ REST_NS = 60_000_000_000
 """Time after a change in which a further one needs twice the share."""
 
 
+ACCIDENTS_NS = 120_000_000_000
+"""Time in which a second step that dwarfs all others makes them a pattern: as long as a window may be."""
+
+
 class Judge:
     """The verdict of one run as time goes on."""
 
@@ -50,10 +54,11 @@ class Judge:
         self._wins = 0
         self._won_at_steps = 0
         self._p99_ms: float | None = None
+        self._accidents: dict[int, int] = {}
 
     def update(self, window: Window) -> Verdict:
         """Judge the run's latest window. Windows must come in time order."""
-        facts = gather(window)
+        facts = self._gather(window)
         self.ledger = facts.ledger
         judgement = weigh(facts, self._p99_ms)
         if facts.loop is not None:
@@ -64,6 +69,16 @@ class Judge:
         self._last = verdict
         self._mark(window, verdict.cause)
         return verdict
+
+    def _gather(self, window: Window) -> Facts:
+        """The facts of a window; a step that dwarfs all others is left out the first time, not when it comes again."""
+        facts = gather(window)
+        if facts.loop is None or facts.loop.lone is None:
+            return facts
+        number, since = facts.loop.lone[0], window.to_ns - ACCIDENTS_NS
+        self._accidents = {n: t for n, t in self._accidents.items() if t >= since}
+        self._accidents.setdefault(number, window.to_ns)
+        return facts if len(self._accidents) == 1 else gather(window, accidents=True)
 
     @property
     def segments(self) -> tuple[Segment, ...]:

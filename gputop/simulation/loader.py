@@ -47,6 +47,7 @@ class SimulatedLoader:
         self.drop_last = True
         self.dataset = "ImageFolder"
         self.worker_cpu = [Activity(AHEAD_NS) for _ in range(plan.workers)]
+        self.worker_queued = [Activity(AHEAD_NS) for _ in range(plan.workers)]
         self.worker_reading = [Activity(AHEAD_NS) for _ in range(plan.workers)]
         self.disk = Activity(AHEAD_NS)
         self.bytes_read = Activity()
@@ -90,6 +91,7 @@ class SimulatedLoader:
         switching = 1 + SWITCHING * (crowding - 1) if plan.worker_threads > 1 else 1.0
         end = start + round(self._decode_ns() * crowding * switching)
         self.worker_cpu[worker].add(start, end, plan.worker_threads / crowding)
+        self.worker_queued[worker].add(start, end, 1 - 1 / crowding)
         self._free_at[worker] = end
         return end
 

@@ -87,7 +87,7 @@ def host(state: State, since: State) -> records.Host:
     workers = _workers(state, since)
     own = main + compute + other + sum(workers)
     busy = min(state.cores, own + others_cores(state, own) + BACKGROUND_CORES)
-    reading = sum(_reading(state, since))
+    reading = sum(_share(state, since, "worker_reading_ns"))
     disk_pct = min(100.0, 100 * rate("disk_busy_ns"))
     return records.Host(
         t=state.t,
@@ -115,7 +115,8 @@ def process(state: State, since: State) -> records.Process:
     rate = _per_ns(state, since)
     main, workers = rate("main_cpu_ns"), _workers(state, since)
     read_bytes_s = rate("read_bytes") * 1e9
-    reading = _reading(state, since)
+    reading = _share(state, since, "worker_reading_ns")
+    queued = _share(state, since, "worker_queued_ns")
     return records.Process(
         t=state.t,
         host=state.host,
@@ -134,6 +135,7 @@ def process(state: State, since: State) -> records.Process:
             records.Worker(
                 pid=state.pid + 1 + i,
                 cpu_pct=round(100 * cpu, 1),
+                wait_pct=round(100 * queued[i], 1),
                 threads=state.worker_threads,
                 state="D" if reading[i] > 0.5 else "R" if cpu > 0.5 else "S",
                 read_bytes_s=round(read_bytes_s / len(workers)),
@@ -163,12 +165,13 @@ def _workers(state: State, since: State) -> list[float]:
     ]
 
 
-def _reading(state: State, since: State) -> list[float]:
-    """Share of the time that each worker was waiting for the disk."""
+def _share(state: State, since: State, counters: str) -> list[float]:
+    """Share of the time between two states that each worker spent in what `counters` count."""
     ns = max(1, state.t - since.t)
-    if len(since.worker_reading_ns) != len(state.worker_reading_ns):
+    after, before_all = getattr(state, counters), getattr(since, counters)
+    if len(after) != len(before_all):
         return [0.0] * len(state.worker_cpu_ns)
-    pairs = zip(state.worker_reading_ns, since.worker_reading_ns, strict=True)
+    pairs = zip(after, before_all, strict=True)
     return [min(1.0, max(0.0, (now - before) / ns)) for now, before in pairs]
 
 
@@ -193,7 +196,7 @@ def neighbours(state: State, since: State) -> list[records.Process]:
 def _wanting(state: State, since: State, busy: float) -> float:
     """Threads that run, want to run or wait for the disk: what the kernel's load counts."""
     running = busy if not state.others else max(busy, busy - others_cores(state, busy) + state.others)
-    return running + sum(_reading(state, since))
+    return running + sum(_share(state, since, "worker_reading_ns"))
 
 
 def _cores(threads: list[float], busy: float, cores: int) -> list[float]:

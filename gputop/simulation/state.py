@@ -52,6 +52,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     clock_max_mhz: int
     throttled_ns: int
     main_queued_ns: float = 0.0
+    worker_queued_ns: list[float] = []
     worker_reading_ns: list[float] = []
     disk_busy_ns: float = 0.0
     others: int = 0
@@ -101,6 +102,7 @@ def observe(rig: Rig, *, pid: int, host: str, run_id: str | None = None, offset_
         clock_max_mhz=gpu.clock_max_mhz,
         throttled_ns=rig.throttled_ns,
         main_queued_ns=rig.main_queued.total(now),
+        worker_queued_ns=[queued.total(now) for queued in rig.loader.worker_queued],
         worker_reading_ns=[reading.total(now) for reading in rig.loader.worker_reading],
         disk_busy_ns=rig.loader.disk.total(now),
         others=physics.machine.others,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine
+from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others
 from gputop.diagnosis.wording import count, pct
 from gputop.records import Advice
 
@@ -111,7 +111,7 @@ def _queued(facts: Facts) -> Claim | None:
     machine = facts.machine
     others = _others(machine)
     if machine.main_wait_pct is not None:
-        part = _part_of_others(machine)
+        part = part_of_others(machine)
         claim = machine.main_wait_pct * (1.0 if part is None else part)
         return Claim(
             claim, _neighbours(facts), "training thread ready, without a core because of others", True, "process"
@@ -119,7 +119,7 @@ def _queued(facts: Facts) -> Claim | None:
     free = _free(machine)
     if others is None or others < OTHERS_SHARE or free is None or free > FREE_SHARE:
         return None
-    part = _part_of_others(machine) or others
+    part = part_of_others(machine) or others
     bounds = [100 - machine.main_pct] if machine.main_pct is not None else []
     if machine.load_per_core is not None:
         bounds.append(100 * (1 - 1 / max(1.0, machine.load_per_core)))
@@ -132,7 +132,7 @@ def _queued(facts: Facts) -> Claim | None:
 def _starved(facts: Facts) -> Claim | None:
     """Part of the wait for data that loader workers queue for cores which others use."""
     machine, lost = facts.machine, facts.lost
-    others, free, part = _others(machine), _free(machine), _part_of_others(machine)
+    others, free, part = _others(machine), _free(machine), part_of_others(machine)
     if lost is None or machine.worker_pct is None or machine.worker_pct >= STARVED_WORKER_PCT:
         return None
     if machine.worker_wait_pct is not None:
@@ -152,15 +152,6 @@ def _others(machine: Machine) -> float | None:
 
 def _free(machine: Machine) -> float | None:
     return machine.free_cores / machine.cores if machine.free_cores is not None and machine.cores else None
-
-
-def _part_of_others(machine: Machine) -> float | None:
-    """Others' part of the use that the training thread competes with: the rest is the run's own workers and threads."""
-    if machine.others_cores is None or machine.own_pct is None:
-        return None
-    kin = max(0.0, machine.own_pct - (machine.main_pct if machine.main_pct is not None else 100.0)) / 100
-    whole = machine.others_cores + kin
-    return machine.others_cores / whole if whole > 0 else 0.0
 
 
 def _neighbours(facts: Facts) -> str:

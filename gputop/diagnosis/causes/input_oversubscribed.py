@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
-from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine
+from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others
 from gputop.diagnosis.wording import count
 from gputop.records import Advice
 
@@ -63,16 +63,26 @@ def examine(facts: Facts) -> Candidate | None:
         case.at_least("CPU time in the kernel", machine.system_pct, SYSTEM_PCT, "%", "host")
     if machine.load_per_core is not None and machine.load_per_core >= LOAD_PER_CORE:
         case.at_least("threads that want each core", machine.load_per_core, LOAD_PER_CORE, "", "host")
+    share = min(100.0, wait.lost_pct + _loop_queued(facts))
     return Candidate(
         cause=ID,
         family=FAMILY,
-        share_pct=wait.lost_pct,
+        share_pct=share,
         fit=case.fit,
         headline=f"{waits(wait)}: {_what(facts, wait)}; more workers would make it worse",
         evidence=case.evidence,
         advice=_advice(facts, wait),
-        speedup_limit=speedup(wait.lost_pct),
+        speedup_limit=speedup(share),
     )
+
+
+def _loop_queued(facts: Facts) -> float:
+    """Lost time besides the wait for data in which the training thread itself had no core: its own workers had it."""
+    machine, lost = facts.machine, facts.lost
+    if machine.main_wait_pct is None or lost is None or lost.total_pct is None:
+        return 0.0
+    others = part_of_others(machine) or 0.0
+    return max(0.0, min(machine.main_wait_pct * (1 - others), lost.total_pct - lost.pct("data")))
 
 
 def _queued_pct(machine: Machine, worker_pct: float) -> float:
