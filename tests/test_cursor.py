@@ -18,23 +18,22 @@ from gputop.recording.past import Past
 from gputop.recording.reader import Recording
 from gputop.recording.state import RecordingState
 from gputop.records import AnyRecord, Event, Host, Loader, Record, Run, Step, Verdict
-from gputop.sources import Transport
 from gputop.sources.replay import ReplaySource
 from gputop.view import Cursor, RunView, View
 from gputop.watching import Watch
+from tests.sources.plain import Plain
 from tests.sources.recordings import MS, T0, S, end_of, mark, merged, recording, run, said, step, training, write
 
 
-class Live:
+class Live(Plain):
     """A live source under a clock of our own: `records` come when they are over."""
 
     name = "live"
-    simulated = False
 
     def __init__(self, records: Sequence[Record]) -> None:
+        super().__init__()
         self.waiting_records = sorted(records, key=end_of)  # type: ignore[arg-type]
         self.now = T0
-        self.woken = 0
 
     def clock(self) -> int:
         return self.now
@@ -44,27 +43,6 @@ class Live:
         due = [one for one in self.waiting_records if end_of(one) <= self.now]  # type: ignore[arg-type]
         del self.waiting_records[: len(due)]
         return due  # type: ignore[return-value]
-
-    def jumped(self, column_ns: int) -> Past | None:
-        return None
-
-    def transport(self) -> Transport | None:
-        return None
-
-    def wake(self) -> None:
-        self.woken += 1
-
-    def warnings(self) -> list[str]:
-        return []
-
-    def waiting(self) -> str | None:
-        return None
-
-    def done(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        pass
 
 
 class Driven:

@@ -8,25 +8,21 @@ import time
 import pytest
 
 from gputop.feed import Feed
-from gputop.recording.past import Past
 from gputop.records import AnyRecord, Run, Step
-from gputop.sources import Transport
 from gputop.tracks import S
+from tests.sources.plain import Plain
 
 
-class Fake:
+class Fake(Plain):
     """A source that gives what it was given, one batch a poll."""
 
-    name = "fake"
-    simulated = False
-
     def __init__(self, *batches: list[AnyRecord], fail: bool = False, endless: bool = False) -> None:
+        super().__init__()
         self.batches = list(batches)
         self.fail = fail
         self.endless = endless
         self.closed = threading.Event()
         self.now = 30 * S
-        self.woken = 0
 
     def clock(self) -> int:
         return self.now
@@ -39,15 +35,6 @@ class Fake:
         self.closed.wait(min(timeout_s, 0.02))
         self.now += S // 10
         return []
-
-    def jumped(self, column_ns: int) -> Past | None:
-        return None
-
-    def transport(self) -> Transport | None:
-        return None
-
-    def wake(self) -> None:
-        self.woken += 1
 
     def warnings(self) -> list[str]:
         return ["a warning"]
