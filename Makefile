@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check test bench nightly docs
+.PHONY: check test bench nightly integrations docs
 
 check:  ## lint, format, types, import contracts
 	$(PYTHON) -m ruff check .
@@ -16,6 +16,11 @@ bench:  ## the figures of docs/budgets.md
 
 nightly:  ## the long suites too
 	$(PYTHON) -m pytest -m "not bench" --timeout 1800
+
+integrations:  ## of these, the real training frameworks and notebooks alone; needs .[test,integrations]
+	$(PYTHON) -m pytest -m slow tests/publisher/test_lightning.py tests/publisher/test_transformers.py \
+		tests/publisher/test_accelerate.py tests/publisher/test_keras.py tests/publisher/test_notebook.py \
+		tests/publisher/test_plain.py
 
 docs:  ## the pictures in docs/, drawn by the program itself
 	$(PYTHON) -m tests.pictures docs
