@@ -173,9 +173,9 @@ def load(kind: str, backend: str | None, host: str, say: Say) -> GpuBackend:
         module = importlib.import_module(f"gputop.simulation.{kind}_backend")
         return cast(GpuBackend, module.open_backend(path))
     if (kind, name) == ("gpu", "nvml"):
-        from gputop.samplers.nvml import NvmlBackend
+        from gputop.samplers import backends
 
-        return NvmlBackend(host=host, say=say)
+        return backends.here(host=host, say=say)
     if (kind, name) == ("host", "host"):
         from gputop.samplers.host import MachineBackend
 
