@@ -50,8 +50,8 @@ def _binding() -> Any:
         return importlib.import_module("amdsmi")
     except Exception as error:
         raise RuntimeError(
-            f"an AMD GPU is here, but its binding can't be imported ({error}): pip install amdsmi, of the installed ROCm's "
-            "version (or the one in /opt/rocm/share/amd_smi)"
+            f"an AMD GPU is here, but its binding can't be imported ({error}): pip install amdsmi, of the "
+            "version of the installed ROCm (or the one in /opt/rocm/share/amd_smi)"
         ) from None
 
 
