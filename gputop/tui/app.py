@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 from textual import events
@@ -35,6 +36,9 @@ from gputop.tui.sheet import Deed, Standing
 from gputop.tui.terminal import Terminal
 from gputop.view import RunView, View
 
+if TYPE_CHECKING:
+    from gputop.tui.shelf import Kept
+
 HISTORY_NS = 1_900_000_000
 """Histories move at most this often (a tick may come a little early), also where columns are shorter than 2 s."""
 
@@ -50,6 +54,9 @@ PROFILED_STEPS = 10
 
 FAULT_S = 10.0
 """How long a fault in the configuration is shown when the screen begins."""
+
+SHELF_S = 0.2
+"""While recordings are looked through, how often those known so far are shown."""
 
 DEEPEST = 8
 """Pages opened from pages, of which Esc finds the way back."""
@@ -85,6 +92,10 @@ class GputopApp(App[int]):
         self.loop: asyncio.AbstractEventLoop | None = None
         self.error_console = Console(file=io.StringIO(), width=100)
         self._picture, self._clock, self._on_leave = picture, clock, on_leave
+        self._own = picture
+        self._borrowed: Picture | None = None
+        self._shelf: tuple[Kept, ...] | None = None
+        self._looking = False
         self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
         self._fast: View = picture.view()
         self._slow: View = self._fast
@@ -125,7 +136,7 @@ class GputopApp(App[int]):
 
     def tick(self) -> None:
         """Takes the newest view and shows it, unless the terminal has not yet taken what was written before."""
-        if self.options.until_end and self._picture.ended():
+        if self.options.until_end and self._own.ended():
             self.action_leave()
             return
         if not takes_bytes(sys.__stderr__):
@@ -172,6 +183,8 @@ class GputopApp(App[int]):
             no_cmdline=self.options.no_cmdline,
             remapped=self.remapped,
             faults=tuple(self._faults),
+            shelf=self._shelf,
+            borrowed=self._borrowed is not None,
         )
 
     def note(self) -> str:
@@ -263,7 +276,7 @@ class GputopApp(App[int]):
             self.say(f"recorded into {keeping.short(Path(view.recording.path))}")
         elif not self._opening:
             self._opening = True
-            Thread(target=self._begin_recording, name="gputop-record", daemon=True).start()
+            self._work(self._begin_recording)
 
     def action_profile(self) -> None:
         """Asks the training shown to profile itself."""
@@ -279,10 +292,7 @@ class GputopApp(App[int]):
     def _begin_recording(self) -> None:
         """Opens the file on a thread of its own: a disk may take its time."""
         answer = keeping.begin_recording(self._picture, cmdlines=not self.options.no_cmdline)
-        loop = self.loop
-        if loop is not None and not loop.is_closed():
-            with suppress(RuntimeError):  # the loop closed in between: the app has ended
-                loop.call_soon_threadsafe(self._began_recording, answer)
+        self._call(partial(self._began_recording, answer))
 
     def _began_recording(self, answer: str) -> None:
         self._opening = False
@@ -298,6 +308,8 @@ class GputopApp(App[int]):
             self._open(name)
 
     def _open(self, name: str, about: str = "") -> None:
+        if name == "recordings":
+            self.look_for_recordings()
         column, reverse = self.orders.get(name, (-1, False))
         self.push_screen(Page(name, Standing(about=about, column=column, reverse=reverse)))
 
@@ -314,6 +326,86 @@ class GputopApp(App[int]):
         elif deed.kind == "run":
             self._to_overview()
             self._select(deed.what)
+        elif deed.kind == "replay":
+            self._work(lambda: self._borrow(Path(deed.what)))
+            self.say(f"opening {clean(Path(deed.what).name, 60)}")
+
+    def _work(self, does: Callable[[], None]) -> None:
+        """Does on a thread of its own what a disk may hold up."""
+        Thread(target=does, name="gputop-work", daemon=True).start()
+
+    def _call(self, does: Callable[[], None]) -> bool:
+        """Has the app's own thread do something; whether it will, since the app may have ended."""
+        if self.loop is None or self.loop.is_closed():
+            return False
+        with suppress(RuntimeError):  # the loop closed in between
+            self.loop.call_soon_threadsafe(does)
+            return True
+        return False
+
+    def look_for_recordings(self) -> None:
+        """Looks for recordings and shows them as they are read; one look at a time."""
+        if self._looking:
+            return
+        self._looking = True
+        self._work(self._look_for_recordings)
+
+    def _look_for_recordings(self) -> None:
+        from gputop.tui import shelf
+
+        folders = keeping.folders()
+        shown = 0.0
+        every: list[shelf.Kept] = []
+        for every in shelf.found(folders):
+            if time.monotonic() - shown >= SHELF_S:
+                shown = time.monotonic()
+                if not self._call(partial(self._put_on_shelf, tuple(every), done=False)):
+                    return
+        self._call(partial(self._put_on_shelf, tuple(every), done=True))
+
+    def _put_on_shelf(self, every: tuple[Kept, ...], *, done: bool) -> None:
+        self._shelf = every
+        self._looking = not done
+        if isinstance(self.screen, Page) and self.screen.page_name == "recordings":
+            self.show()
+
+    def _borrow(self, path: Path) -> None:
+        """Opens a recording beside what is shown."""
+        from gputop.recording.errors import Unreadable
+        from gputop.tui import shelf
+
+        try:
+            feed = shelf.open_replay(path, self.options.refresh)
+        except Unreadable as error:
+            self._call(partial(self.say, clean(str(error), 300)))
+        except Exception as error:  # whatever ails the file, the screen goes on
+            self._call(partial(self.say, f"not opened: {clean(f'{type(error).__name__}: {error}', 200)}"))
+        else:
+            if not self._call(partial(self._show_other, feed)):
+                feed.close()
+
+    def _show_other(self, picture: Picture | None) -> None:
+        """Shows a borrowed picture, or with None the own one again; what was borrowed before is let go of."""
+        if self._borrowed is not None:
+            self._work(self._borrowed.close)
+        self._borrowed = picture
+        self._picture = self._own if picture is None else picture
+        self._run_id = None
+        self._note = ""
+        self._fast = self._slow = self._calm = self._picture.view()
+        self._to_overview()
+        self.show(at_once=True)
+        self._await()
+
+    def action_give_back(self) -> None:
+        """From a recording that was opened here, back."""
+        if self._borrowed is not None:
+            self._show_other(None)
+
+    def close_borrowed(self) -> None:
+        """Lets go of a recording that is open beside the own picture."""
+        if self._borrowed is not None:
+            self._borrowed.close()
 
     async def action_back(self) -> None:
         """Takes a filter away, else leaves the page."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from gputop.records import clean
@@ -20,6 +21,15 @@ def folder() -> Path:
     path = Path(base) / "gputop"
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     return path
+
+
+def folders() -> list[Path]:
+    """Where recordings lie that were begun here or with R: the current folder and gputop's own."""
+    out = []
+    for place in (Path.cwd, folder):
+        with suppress(OSError):
+            out.append(place())
+    return out
 
 
 def verdict_text(run: RunView, view: View) -> str:

@@ -16,6 +16,7 @@ GENERAL: list[BindingType] = [
     Binding("g", "page('gpus')", "gpus", id="gpus", tooltip="Every GPU and what runs on it"),
     Binding("p", "page('processes')", "processes", id="processes", tooltip="The trainer and its workers"),
     Binding("r", "page('runs')", "runs", id="runs", tooltip="Every training run found"),
+    Binding("o", "page('recordings')", "recordings", id="recordings", tooltip="The recordings here; Enter plays one"),
     Binding("i", "page('info')", "sources", id="info", tooltip="Where figures come from and how old they are"),
     Binding("tab", "select_run(1)", "next run", id="next_run", tooltip="Show the next run", priority=True),
     Binding("shift+tab", "select_run(-1)", "previous run", id="previous_run", tooltip="Show the run before",
@@ -50,6 +51,8 @@ IN_TIME: list[BindingType] = [
 """What moves the picture along its time axis, on every screen."""
 
 OVERVIEW: list[BindingType] = [
+    Binding("escape", "app.give_back", "back", id="give_back", show=False,
+            tooltip="From a recording that was opened here, back to what is live"),
     Binding("enter", "app.page('why')", "why", id="open_why", show=False),
     Binding("down,j", "app.select_run(1)", "next run", id="down_run", show=False),
     Binding("up,k", "app.select_run(-1)", "previous run", id="up_run", show=False),

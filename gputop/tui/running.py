@@ -41,6 +41,7 @@ def run(picture: Picture, options: Options) -> int:
         guard.restored()
         code = guard.code
         picture.close()
+        app.close_borrowed()
     if code is not None:
         return code
     if app.crash is not None:

@@ -2,11 +2,12 @@
 
 `move=SECONDS` makes each look at the picture that much later than the one before; without it the picture stands still.
 `fail=1` breaks the picture at its second look. `hang=1` makes closing it hang. `quits=KEY` is the key
-that quits. Other keys are screen options.
+that quits. `cwd=FOLDER` is the current folder. Other keys are screen options.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
@@ -52,6 +53,8 @@ class Moving(views.Canned):
 def main(state: str, *words: str) -> int:
     given: dict[str, Any] = dict(word.split("=", 1) for word in words)
     picture = Moving(getattr(views, state)(), given)
+    if "cwd" in given:
+        os.chdir(given.pop("cwd"))
     if "quits" in given:
         given["keys"] = {"quit": given.pop("quits")}
     given["refresh"] = float(given.get("refresh", 1.0))

@@ -18,6 +18,7 @@ from gputop.tui.draw.overview import compose
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import plain
 from gputop.tui.sheet import PAGES, Standing, sheet
+from gputop.tui.shelf import Kept
 from gputop.view import Cursor, GpuView, HostView, RunView, Segment, Share, View
 from tests.tui import views
 from tests.tui.grid import flatten
@@ -133,6 +134,11 @@ RECORDINGS = st.builds(
 )
 
 
+SHELF = (
+    Kept(path="/home/ada/run.gputop", size=1 << 50, changed_s=0.0, from_ns=views.NOW, long_ns=0, scripts=("訓練.py",)),
+    Kept(path="/x/\ud800\x1b[2J.gputop", size=0, changed_s=1e300, fault="\x1b]0;pwned\x07" * 40),
+)
+
 STANDINGS = st.builds(
     Standing,
     about=st.sampled_from(["", "sync", "a-cause-of-the-future", "../../etc/passwd"]),
@@ -169,7 +175,8 @@ def test_the_overview_fits_any_size(view: View, width: int, height: int, run_id:
 @settings(max_examples=30, deadline=None)
 @given(any_view(), st.integers(1, 200), st.integers(1, 100), st.booleans(), STANDINGS)
 def test_every_page_draws_any_view(view: View, width: int, height: int, no_cmdline: bool, at: Standing) -> None:
-    sight = Sight(view=view, slow=view, no_cmdline=no_cmdline)
+    shelf = None if view.host is None else SHELF
+    sight = Sight(view=view, slow=view, no_cmdline=no_cmdline, shelf=shelf)
     for name in PAGES:
         made = sheet(name, sight, width, height, at)
         assert made.chosen < max(1, len(made.rows))

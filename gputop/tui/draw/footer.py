@@ -47,9 +47,10 @@ PAGE = (("esc", "back"), ("q", "quit"), ("↑↓", "scroll"), ("space", "pause")
 LIST = (("/", "filter"), ("< >", "sort"), ("I", "reverse"))
 
 
-def overview(view: View) -> Keys:
-    """The keys of the overview, for the present, its past, or a recording."""
-    return _of_now({"": LIVE, "PAST": PAST, "REPLAY": REPLAY}[badge(view)], view)
+def overview(view: View, *, borrowed: bool = False) -> Keys:
+    """The keys of the overview, for the present, its past, or a recording; `borrowed`: one that Esc leads back from."""
+    keys = {"": LIVE, "PAST": PAST, "REPLAY": REPLAY}[badge(view)]
+    return _of_now((("esc", "back"), *keys) if borrowed else keys, view)
 
 
 def page(view: View, sheet: Sheet) -> Keys:
@@ -73,7 +74,7 @@ def _of_now(keys: Keys, view: View) -> Keys:
 IDS: dict[str, tuple[str, ...]] = {
     "?": ("help",), "q": ("quit",), "w": ("why",), "space": ("pause",), "←→": ("back_in_time", "on_in_time"),
     "tab": ("next_run",), "R": ("record",), "z": ("zoom",), "g": ("gpus",), "p": ("processes",), "r": ("runs",),
-    "y": ("copy",), "s": ("snapshot",), "c": ("causes",), "i": ("info",), "End": ("end_in_time",),
+    "y": ("copy",), "s": ("snapshot",), "c": ("causes",), "i": ("info",), "o": ("recordings",), "End": ("end_in_time",),
     "[ ]": ("last_change", "next_change"), ", .": ("step_back", "step_on"), ":": ("go_to",),
     "+ -": ("faster", "slower"), "S": ("skip_idle",), "esc": ("back",), "enter": ("open",),
     "↑↓": ("scroll_up", "scroll_down"), "/": ("filter",), "< >": ("sort_previous", "sort_next"), "I": ("reverse",),

@@ -126,7 +126,9 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
     y = _rows(blocks, sight, width, y, bottom, wanted)
     y = _below(blocks, below, y + 1, bottom)
     _processes(blocks, sight, width, y + 1, bottom)
-    blocks["footer"] = _one(0, height - 1, width, last_line(sight, footer.overview(sight.view), width, note))
+    blocks["footer"] = _one(
+        0, height - 1, width, last_line(sight, footer.overview(sight.view, borrowed=sight.borrowed), width, note)
+    )
     return blocks
 
 

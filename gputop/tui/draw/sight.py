@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from gputop.records import Run, clean
 from gputop.tui.lines import crop
 from gputop.view import GpuView, RunView, View
+
+if TYPE_CHECKING:
+    from gputop.tui.shelf import Kept
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +28,10 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of the configuration file, by the id of their binding."""
     faults: tuple[str, ...] = ()
     """What is wrong with the configuration."""
+    shelf: tuple[Kept, ...] | None = None
+    """The recordings at hand; None while they were not looked for."""
+    borrowed: bool = False
+    """A recording is shown that was opened beside something else: Esc leads back."""
 
 
 def calm_of(sight: Sight) -> View:
