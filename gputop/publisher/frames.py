@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import sysconfig
-from types import CodeType, FrameType
+from types import FrameType
 
 MAX_DEPTH = 200
 """Frames looked through: frameworks call deep before they call the script again."""
@@ -16,11 +16,21 @@ MAX_STACK = 12
 _own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _library = tuple(
     {
-        os.path.join(path, "")
-        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        os.path.join(spelt, "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
         if (path := sysconfig.get_paths().get(name))
+        for spelt in (path, os.path.realpath(path))
     }
 )
+FRAMEWORKS = frozenset({
+    "accelerate", "deepspeed", "jax", "keras", "lightning", "lightning_fabric", "pytorch_lightning", "tensorflow",
+    "torch", "torchvision", "transformers",
+})  # fmt: skip
+"""Packages that are no one's own code, also where they are run from a checkout."""
+
+GENERATED = ("torchinductor_", "__autograph_generated_file", f"{os.sep}.triton{os.sep}")
+"""What the paths of code hold that a compiler has written."""
+
 _demo_loop = os.path.join("gputop", "simulation", "loop.py")
 """The demo's training loop stands for a user's script: the rest of gputop is never named."""
 
@@ -28,7 +38,8 @@ TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-")
 KERNEL_CELL = re.compile(r"[/\\]ipykernel_\d+[/\\][^/\\]+\.py$")
 """File names of code from a cell: IPython's in a terminal, and a Jupyter kernel's."""
 
-_is_user: dict[CodeType, str | None] = {}
+_is_user: dict[str, str | None] = {}
+"""By the file's name, not by code: two functions are equal where only their files differ."""
 
 
 def user_site(frame: FrameType | None) -> str | None:
@@ -37,9 +48,12 @@ def user_site(frame: FrameType | None) -> str | None:
         if frame is None:
             return None
         code = frame.f_code
-        name = _is_user.get(code, "")
+        path = code.co_filename
+        name = _is_user.get(path, "")
         if name == "":
-            name = _is_user[code] = _user_file(code.co_filename)
+            name = _cell(path)
+            if name is None:  # a cell that is run again has another number
+                name = _is_user[path] = _user_file(path, frame.f_globals.get("__name__"))
         if name is not None:
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
@@ -80,11 +94,8 @@ def _cell(path: str) -> str | None:
     return f"In[{number}]" if isinstance(number, int) else "In[?]"
 
 
-def _user_file(path: str) -> str | None:
-    """The short name of a file of the user's; None for libraries, frozen modules and gputop itself."""
-    cell = _cell(path)
-    if cell is not None:
-        return cell
+def _user_file(path: str, module: object = None) -> str | None:
+    """The short name of a file of the user's; None for libraries, generated code, frozen modules and gputop itself."""
     if path.startswith("<"):
         return None
     full = os.path.abspath(path)
@@ -92,6 +103,8 @@ def _user_file(path: str) -> str | None:
         return None
     if f"{os.sep}site-packages{os.sep}" in full or f"{os.sep}dist-packages{os.sep}" in full:
         return None
-    if full.startswith(_library):
+    if full.startswith(_library) or any(part in full for part in GENERATED):
+        return None
+    if isinstance(module, str) and module.partition(".")[0] in FRAMEWORKS:
         return None
     return os.path.basename(path)

@@ -29,6 +29,18 @@ def _emit(self, seg):
     _steps.append((self, seg))
     _plain(self, seg)
 core.Publisher._emit = _emit
+_sites = set()
+def watch_sites():
+    import threading, time
+    from gputop.publisher.frames import user_site
+    main = threading.main_thread().ident
+    def look():
+        while True:
+            publisher = core.current
+            if publisher is not None and publisher.started and publisher.tape.ledger.loop.seg is not None:
+                _sites.add(str(user_site(sys._current_frames().get(main))))
+            time.sleep(0.001)
+    threading.Thread(target=look, daemon=True).start()
 def speak(**said):
     publisher = core.current
     if publisher is not None and publisher.active:
@@ -41,7 +53,8 @@ def speak(**said):
     records.sort(key=lambda step: step.t)
     facts = list(publisher.facts.values()) if publisher is not None else []
     more = publisher.more if publisher is not None else {}
-    said = {**said, "steps": records, "facts": facts, "more": more, "armed": publisher is not None}
+    armed, sites = publisher is not None, sorted(_sites)
+    said = {**said, "steps": records, "facts": facts, "more": more, "sites": sites, "armed": armed}
     print("SPOKEN " + msgspec.json.encode(said).decode(), flush=True)
 """
 
@@ -91,6 +104,13 @@ def sums(said: Mapping[str, Any]) -> None:
     """No nanosecond is in two phases."""
     for step in said["steps"]:
         assert sum(step["phases_ns"].values()) <= step["dur_ns"], step
+
+
+def line_of(code: str, text: str) -> str:
+    """Where a script has this text: `train.py:12`."""
+    lines = (FIRST + textwrap.dedent(code)).splitlines()
+    (at,) = [number for number, line in enumerate(lines, 1) if text in line]
+    return f"train.py:{at}"
 
 
 def model(said: Mapping[str, Any]) -> dict[str, Any]:

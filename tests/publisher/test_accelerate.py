@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.publisher.spoken import INJECTED, model, need, run, share, sums, training
+from tests.publisher.spoken import INJECTED, line_of, model, need, run, share, sums, training
 
 CODE = """
 import os, time, warnings
@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 way = sys.argv[1]
+watch_sites()
 class Data(Dataset):
     def __len__(self): return 24
     def __getitem__(self, index):
@@ -68,6 +69,9 @@ def test_an_accelerated_loop_is_told_part_by_part(tmp_path: Path, way: str) -> N
         assert ends["phases_ns"]["eval"] > 48e6
         assert "checkpoint" in ends["phases_ns"]
     assert model(said)["name"] == "Net"
+    assert line_of(CODE, "time.sleep(0.004)") in said["sites"]
+    assert line_of(CODE, "time.sleep(0.002)") in said["sites"]
+    assert all(site.startswith("train.py:") for site in said["sites"]), "no library's line"
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ import torch
 import gputop
 from gputop.publisher import core
 from gputop.publisher.segment import Segment
+from tests.publisher.spoken import line_of, need, run, share, sums, training
 from tests.publisher.spoken import model as model_of
-from tests.publisher.spoken import need, run, share, sums, training
 
 CODE = """
 import os, time, warnings
@@ -24,6 +24,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
 import keras
 way, kind = sys.argv[1:3]
+watch_sites()
 class Data(keras.utils.PyDataset):
     def __len__(self): return 6
     def __getitem__(self, index):
@@ -87,6 +88,9 @@ def test_a_real_training_is_told_part_by_part(tmp_path: Path, backend: str) -> N
     assert told["param_count"] == 8 * 8 + 8 + 8 + 1
     assert told["param_tensors"] == 4
     assert told["optimizer"] == "SGD"
+    if backend != "tensorflow":
+        assert line_of(CODE, "time.sleep(0.01)") in said["sites"]
+    assert all(site.startswith("train.py:") for site in said["sites"]), "no library's line"
     for ends in (steps[5], steps[11]):
         assert ends["phases_ns"]["eval"] > 50e6
         assert "checkpoint" in ends["phases_ns"]

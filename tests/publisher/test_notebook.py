@@ -183,6 +183,9 @@ def test_lines_are_told_by_cell(shell: SimpleNamespace) -> None:
     space: dict[str, Any] = {"where": where}
     exec(code, space)
     assert space["said"] == "In[4]:2"
+    shell.compile._filename_map["/tmp/ipykernel_7/123.py"] = 6
+    exec(code, space)
+    assert space["said"] == "In[6]:2", "run again"
     exec(compile("said = where()", "/tmp/ipykernel_7/99.py", "exec"), space)
     assert space["said"] == "In[?]:1"
     exec(compile("\n\nsaid = where()", "<ipython-input-12-abc>", "exec"), space)

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import gputop
 from gputop.publisher import core
 from gputop.publisher.segment import Segment
-from tests.publisher.spoken import model, need, run, share, sums, training
+from tests.publisher.spoken import line_of, model, need, run, share, sums, training
 
 CODE = """
 import os, time, warnings, logging
@@ -27,6 +27,7 @@ from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments, set_seed
 from transformers.modeling_outputs import ModelOutput
 way, kind = sys.argv[1:3]
+watch_sites()
 class Data(Dataset):
     def __len__(self): return 24
     def __getitem__(self, index):
@@ -88,6 +89,9 @@ def test_a_real_training_is_told_part_by_part(tmp_path: Path) -> None:
     assert steps[11]["dur_ns"] - sum(steps[11]["phases_ns"].values()) < 250e6, "what follows `train` is in no step"
     assert not any(step.get("partial") for step in steps)
     assert model(said)["name"] == "Net"
+    assert line_of(CODE, "time.sleep(0.004)") in said["sites"]
+    assert line_of(CODE, "time.sleep(0.002)") in said["sites"]
+    assert all(site.startswith("train.py:") for site in said["sites"]), "no library's line"
 
 
 @pytest.mark.slow

@@ -1,0 +1,53 @@
+"""Whose line is told: the user's own, through frameworks, generated code and scripts that start programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from typing import Any
+
+import pytest
+
+from gputop.publisher.frames import user_site
+
+PURELIB = sysconfig.get_paths()["purelib"]
+SCRIPTS = sysconfig.get_paths()["scripts"]
+
+
+def called_from(path: str, module: str) -> str | None:
+    """The site where code at `path`, of a module of that name, is the innermost, called from here."""
+    space: dict[str, Any] = {"__name__": module, "look": lambda: user_site(sys._getframe(1))}
+    exec(compile("def call():\n    return look()\n", path, "exec"), space)
+    site: str | None = space["call"]()
+    return site
+
+
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [
+        (os.path.join(PURELIB, "lightning/pytorch/trainer/trainer.py"), "lightning.pytorch.trainer.trainer"),
+        ("/home/me/src/transformers/src/transformers/trainer.py", "transformers.trainer"),
+        ("/home/me/src/keras/keras/src/trainers/trainer.py", "keras.src.trainers.trainer"),
+        ("/home/me/src/pytorch/torch/nn/modules/module.py", "torch.nn.modules.module"),
+        ("/opt/conda/lib/python3.12/site-packages/accelerate/data_loader.py", "accelerate.data_loader"),
+        ("/tmp/torchinductor_me/ab/cabxyz.py", "torch._inductor.runtime.cabxyz"),
+        ("/tmp/torchinductor_me/ab/cabxyz.py", "cabxyz"),
+        ("/tmp/__autograph_generated_file1.py", "tmp1"),
+        ("<eval_with_key>.0", "x"),
+        ("<frozen importlib._bootstrap>", "importlib._bootstrap"),
+        (os.path.join(SCRIPTS, "torchrun"), "launcher"),
+    ],
+)
+def test_what_is_not_the_users_is_passed_over(path: str, module: str) -> None:
+    site = called_from(path, module)
+    assert site is not None
+    assert site.startswith("test_sites.py:")
+
+
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [("/home/me/train.py", "__main__"), ("/home/me/nets/torch_utils.py", "nets.torch_utils")],
+)
+def test_the_users_own_is_told(path: str, module: str) -> None:
+    assert called_from(path, module) == f"{os.path.basename(path)}:2"
