@@ -14,7 +14,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     `fit` (0 to 1) is how far the independent signals agree with it. `estimated`: the share rests on an estimate, and
     ranks after an equal measurement. `upper`: an upper bound, which ranks after both. `state`: nothing else is looked
     at (stalled, warm-up). `healthy`: no fault, so the share is what is in order. `certain`: a placement fault that no
-    share outweighs. `beside`: it holds a busy device back as well, so that a busy device does not clear it.
+    share outweighs. `beside`: it holds a busy device back as well, so that a busy device does not clear it. `gain_pct`:
+    what of the share a cure could win before the next limit, where that is less.
     """
 
     cause: str
@@ -31,13 +32,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     healthy: bool = False
     certain: bool = False
     beside: bool = False
+    gain_pct: float | None = None
     notices: list[str] = []
 
     @property
     def score(self) -> float:
         """What candidates are ranked by: the share explained, as far as the signals agree."""
         rank = UPPER_RANK if self.upper else ESTIMATE_RANK if self.estimated else 1.0
-        return self.share_pct * self.fit * rank
+        share = self.share_pct if self.gain_pct is None else min(self.share_pct, self.gain_pct)
+        return share * self.fit * rank
 
 
 ESTIMATE_RANK = 0.95

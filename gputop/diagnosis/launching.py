@@ -52,7 +52,7 @@ def launching(facts: Facts) -> Launching | None:
     times = [step.sync_ns for step in loop.steps if step.sync_ns is not None]
     marked = loop.ms("sync")
     sync_ms = marked or (sum(times) / len(times) / 1e6 if times else 0.0)
-    if lost.source == "nvml" and _unfused(facts):
+    if (lost.source == "nvml" or "optimizer" in lost.behind) and _unfused(facts):
         idle = forward + optimizer
         optimizer = min(idle, loop.pct("optimizer"))
         forward = idle - optimizer

@@ -31,11 +31,19 @@ class Bucket(NamedTuple):
     ms: float
 
 
+class First(NamedTuple):
+    """The first step of an epoch: its start (ns), its length and its wait for data (ms)."""
+
+    t: int
+    ms: float
+    wait_ms: float
+
+
 class Loop(msgspec.Struct, frozen=True, kw_only=True):
     """The steady training steps of a window. Lists are aligned with `steps`; times are milliseconds.
 
     `phases` are the columns as marked, with `other`; they sum to `dur`. `roles` are the same times by what the
-    phases mean (phases.role). `firsts` are the first steps of later epochs: (duration, data wait).
+    phases mean (phases.role). `firsts` are the first steps of later epochs.
     """
 
     steps: Sequence[Step]
@@ -50,11 +58,12 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
     max_ms: float
     span_s: float
     warmup_ms: tuple[float, ...] = ()
-    firsts: tuple[tuple[float, float], ...] = ()
+    firsts: tuple[First, ...] = ()
     lone: tuple[int, float] | None = None
     contradictory: int = 0
     missing: int = 0
     eval_steps: int = 0
+    open_eval_ms: float = 0.0
     opaque: bool = False
     samples_s: float | None = None
 
@@ -73,13 +82,19 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
         column = self.roles.get(part)
         return 100 * sum(column) / (self.mean_ms * self.n) if column and self.mean_ms else 0.0
 
+    def wall_pct(self, part: str) -> float:
+        """Share of wall time of a role, with what an unfinished step has spent evaluating so far."""
+        whole = self.mean_ms * self.n + self.open_eval_ms
+        spent = sum(self.roles.get(part) or ()) + (self.open_eval_ms if part == "eval" else 0.0)
+        return 100 * spent / whole if whole else 0.0
+
     def compute_pct(self) -> float:
         """Share of wall time in forward, backward and optimizer."""
         return sum(self.pct(part) for part in COMPUTE)
 
     def episodic_pct(self) -> float:
         """Share of wall time in evaluation and checkpoints."""
-        return sum(self.pct(part) for part in EPISODIC)
+        return sum(self.wall_pct(part) for part in EPISODIC)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,14 +201,24 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
         max_ms=ordered[-1],
         span_s=(train[-1].t + train[-1].dur_ns - train[0].t) / 1e9,
         warmup_ms=tuple(lengths[index] * MS for index in warm),
-        firsts=tuple((lengths[index] * MS, sum(columns[name][index] for name in data) * MS) for index in firsts),
+        firsts=tuple(
+            First(train[index].t, lengths[index] * MS, sum(columns[name][index] for name in data) * MS)
+            for index in firsts
+        ),
         lone=None if lone is None else (train[lone].n, lengths[lone] * MS),
         contradictory=contradictory,
         missing=0 if window.folds else _missing(train),
         eval_steps=len(evaluated),
+        open_eval_ms=_open_eval(train[-1], evaluated) * MS,
         opaque=not any(role(name) in COMPUTE for name in columns),
         samples_s=_samples([train[index] for index in keep], dur),
     )
+
+
+def _open_eval(last: Step, evaluated: list[Step]) -> int:
+    """Time, ns, of evaluation since the last training step ended: a step that goes on evaluating is not finished."""
+    end = last.t + last.dur_ns
+    return sum(step.dur_ns for step in evaluated if step.t >= end)
 
 
 def _lengths(train: list[Step]) -> list[float]:

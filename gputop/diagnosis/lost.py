@@ -30,8 +30,8 @@ SOMETIMES = 0.3
 UNSEEN_PCT = 10.0
 """Idle time, percent, that the driver saw beyond the measured, from which it is looked for in launching phases."""
 
-FOLLOW_LOW, FOLLOW_HIGH = 0.75, 1.2
-"""Device time over host time of a phase between which the device does its work launch by launch."""
+FOLLOW_HIGH = 1.2
+"""Device time over host time of a phase up to which the device does its work launch by launch."""
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
     `total_pct` is None where nothing says how busy the device was. `estimated` names the roles that rest on estimates,
     `upper` those of them that are upper bounds. `unseen_pct`: idle time that the driver saw and no phase
-    explains.
+    explains. `behind`: roles whose share rests on what the driver saw.
     """
 
     source: str
@@ -50,6 +50,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     queue_empty: float | None = None
     device_ms: dict[str, float] = {}
     unseen_pct: float = 0.0
+    behind: frozenset[str] = frozenset()
 
     def pct(self, part: str) -> float:
         """Share of the step in which `part` left the device idle."""
@@ -77,8 +78,10 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
     found = read_idle(steps, [loop.dur[index] / MS for index in marked], empty)
     whole = sum(loop.dur[index] for index in marked) / MS
     by = {part: 100 * ns / whole for part, ns in found.idle_ns.items()}
-    unseen = _unseen(device, sum(by.values()), loop.episodic_pct())
-    behind = _behind(loop, {part: ns * MS / len(steps) for part, ns in found.device_ns.items()}, empty, unseen)
+    device_ms = {part: ns * MS / len(steps) for part, ns in found.device_ns.items()}
+    copying = max(0.0, 100 * device_ms.get("h2d", 0.0) / loop.mean_ms - by.get("h2d", 0.0))
+    unseen = _unseen(device, sum(by.values()) + copying, loop.episodic_pct())
+    behind = _behind(loop, device_ms, empty, unseen)
     by |= {part: by.get(part, 0.0) + share for part, share in behind.items()}
     training = {part: share for part, share in by.items() if part not in EPISODIC}
     return Lost(
@@ -88,7 +91,8 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
         estimated=found.estimated | frozenset(behind),
         upper=found.upper,
         queue_empty=empty,
-        device_ms={part: ns * MS / len(steps) for part, ns in found.device_ns.items()},
+        device_ms=device_ms,
+        behind=frozenset(behind),
         unseen_pct=max(0.0, unseen - sum(behind.values())),
     )
 
@@ -101,11 +105,7 @@ def _behind(loop: Loop, device_ms: dict[str, float], empty: float | None, unseen
     """
     if empty is None or not SOMETIMES <= empty < STARVED or unseen_pct < UNSEEN_PCT:
         return {}
-    follows = {
-        part: ms
-        for part, ms in device_ms.items()
-        if part in COMPUTE and FOLLOW_LOW <= ms / max(loop.ms(part), 1e-6) <= FOLLOW_HIGH
-    }
+    follows = {part: ms for part, ms in device_ms.items() if part in COMPUTE and ms <= FOLLOW_HIGH * loop.ms(part)}
     whole = sum(follows.values())
     found = {part: min(unseen_pct * ms / whole, 100 * ms / loop.mean_ms) for part, ms in follows.items()}
     return found if sum(found.values()) >= UNSEEN_PCT / 2 else {}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gputop.diagnosis.apart import LONE_RATIO
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import idle, stalled, unknown, warmup
 from gputop.diagnosis.compose import compose
@@ -73,12 +74,19 @@ class Judge:
     def _gather(self, window: Window) -> Facts:
         """The facts of a window; a step that dwarfs all others is left out the first time, not when it comes again."""
         facts = gather(window)
-        if facts.loop is None or facts.loop.lone is None:
+        loop = facts.loop
+        if loop is None:
             return facts
-        number, since = facts.loop.lone[0], window.to_ns - ACCIDENTS_NS
+        since = window.to_ns - ACCIDENTS_NS
         self._accidents = {n: t for n, t in self._accidents.items() if t >= since}
-        self._accidents.setdefault(number, window.to_ns)
-        return facts if len(self._accidents) == 1 else gather(window, accidents=True)
+        for step, ms in zip(loop.steps, loop.dur, strict=True):
+            if ms >= LONE_RATIO * loop.median_ms:
+                self._accidents[step.n] = step.t
+        if loop.lone is None:
+            return facts
+        self._accidents[loop.lone[0]] = window.to_ns
+        again = _open_ms(window) >= LONE_RATIO * loop.max_ms and not loop.open_eval_ms
+        return gather(window, accidents=True) if again or len(self._accidents) > 1 else facts
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -143,6 +151,13 @@ class Judge:
         else:
             start = self._segments[-1].to_ns if self._segments else max(window.from_ns, window.first_t or 0)
             self._segments.append(Segment(start, window.to_ns, cause))
+
+
+def _open_ms(window: Window) -> float:
+    """How long the step that is not finished has taken, ms; 0 for a run that has ended."""
+    if window.ended or window.last_step_end_ns is None:
+        return 0.0
+    return (window.to_ns - window.last_step_end_ns) / 1e6
 
 
 def _is_state(cause: str) -> bool:

@@ -8,6 +8,7 @@ from gputop.diagnosis import sampled
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, unknown, warmup
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.limits import bounded
 
 MIN_FIT = 0.35
 """Agreement of signals below which a cause is no candidate."""
@@ -60,7 +61,8 @@ def weigh(facts: Facts, p99_ms: float | None = None) -> Judgement:
     loop = facts.loop
     if loop is None or not _enough(facts):
         return _too_few(facts)
-    candidates = [found for examine in EXAMINE if (found := examine(facts)) is not None and found.fit >= MIN_FIT]
+    examined = [found for examine in EXAMINE if (found := examine(facts)) is not None and found.fit >= MIN_FIT]
+    candidates = [bounded(facts, candidate) for candidate in examined]
     candidates.sort(key=lambda candidate: -candidate.score)
     winner = _winner(facts, candidates)
     if winner is None:

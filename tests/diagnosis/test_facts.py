@@ -69,7 +69,7 @@ def test_warm_up_and_first_steps_of_epochs_are_in_no_mean() -> None:
     )  # fmt: skip
     assert loop.max_ms < 100
     assert len(loop.warmup_ms) == 2
-    assert [round(wait / 800, 1) for _, wait in loop.firsts] == [1.0, 1.0]
+    assert [round(first.wait_ms / 800, 1) for first in loop.firsts] == [1.0, 1.0]
 
 
 def test_steps_that_were_profiled_are_in_no_mean() -> None:

@@ -24,9 +24,9 @@ RARE_SHARE = 0.5
 def examine(facts: Facts) -> Candidate | None:
     """How much of the run is validation, and how often it comes."""
     loop = facts.loop
-    if loop is None or loop.pct("eval") < NOTICE_PCT:
+    if loop is None or loop.wall_pct("eval") < NOTICE_PCT:
         return None
-    share, form = loop.pct("eval"), shape(loop, "eval")
+    share, form = loop.wall_pct("eval"), shape(loop, "eval")
     case = Case(facts)
     case.at_least("wall time in evaluation", share, ENTER_PCT, "%", "steps", 2.0)
     case.at_most("steps that hold an evaluation", form.long_steps / loop.n, RARE_SHARE, "", "steps", 0.5)
@@ -46,6 +46,8 @@ def examine(facts: Facts) -> Candidate | None:
 
 
 def _beat(form: Shape) -> str:
+    if not form.long_steps:
+        return "one pass is going on"
     if form.period and form.period > 1:
         return f"{time(form.long_ms)} every {form.period} steps"
     return f"{time(form.long_ms)} each, seen {'once' if form.long_steps == 1 else f'{form.long_steps} times'}"

@@ -69,7 +69,7 @@ def examine(facts: Facts) -> Candidate | None:
         headline=f"{waits(wait)}: {_what(facts, away, tailed)}",
         evidence=case.evidence,
         advice=_advice(facts, wait, away),
-        speedup_limit=speedup(wait.lost_pct),
+        speedup_limit=speedup(wait.lost_pct, min(100.0, machine.worker_pct or 0.0) if wait.workers else 0.0),
     )
 
 

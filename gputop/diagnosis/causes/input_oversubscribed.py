@@ -15,8 +15,8 @@ FAMILY = "input"
 THREADED_PCT = 130.0
 """CPU of one worker (one core = 100) from which it runs a thread pool of its own."""
 
-CROWDED = 1.5
-"""Workers for each usable core from which they take turns instead of running."""
+CROWDED = 1.6
+"""Workers for each usable core from which they take turns instead of running: one or two too many are no crowd."""
 
 SYSTEM_PCT = 10.0
 """CPU time in the kernel, percent, from which switching and locking show (4 is usual; reports had 10 to 25)."""
@@ -27,28 +27,32 @@ LOAD_PER_CORE = 2.0
 COMPUTE_SHARE = 0.4
 """Share of the usable cores that the workers must take together: many that sleep or wait for a disk crowd nobody."""
 
+READY_PCT = 15.0
+"""Wall time, percent, that a worker is ready without a core from which there are more threads than cores."""
+
 FULL_SHARE = 0.15
 """Share of usable cores left free below which they are full."""
 
 
 def examine(facts: Facts) -> Candidate | None:
     """Whether the loader's threads outnumber the cores that they may use; None unless something says so."""
-    wait = input_wait(facts)
-    if wait is None or not wait.workers:
+    wait, machine = input_wait(facts), facts.machine
+    if wait is None:
+        return _loop_starved(facts)
+    if not wait.workers:
         return None
-    machine = facts.machine
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
     full = wait.free_share is not None and wait.free_share <= FULL_SHARE
-    if wait.free_share is not None:
+    if machine.worker_wait_pct is not None:
+        case.at_least("time that workers are ready without a core", machine.worker_wait_pct, READY_PCT, "%", "process")
+    elif wait.free_share is not None:
         case.at_most("usable cores that are free", 100 * wait.free_share, 100 * FULL_SHARE, "%", "host")
     crowd = wait.workers / machine.cores if machine.cores and _compute(machine, wait.workers) else None
     own = wait.room_share is None or wait.room_share < FREE_SHARE
-    queued = (
-        _queued_pct(machine, machine.worker_pct)
-        if full and own and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT
-        else None
-    )
+    turns = full and own and wait.workers > (machine.cores or 1) + 1
+    starved = machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT
+    queued = _queued_pct(machine, machine.worker_pct or 0.0) if turns and starved else None
     held = None if machine.throttled_share is None else 100 * machine.throttled_share
     if not case.any_of(
         3.0,
@@ -72,6 +76,38 @@ def examine(facts: Facts) -> Candidate | None:
         headline=f"{waits(wait)}: {_what(facts, wait)}; more workers would make it worse",
         evidence=case.evidence,
         advice=_advice(facts, wait),
+        speedup_limit=speedup(share),
+    )
+
+
+def _loop_starved(facts: Facts) -> Candidate | None:
+    """The loader keeps up, but its workers' threads take the cores that the training thread needs to launch work."""
+    machine, share = facts.machine, _loop_queued(facts)
+    workers = (facts.loader.num_workers if facts.loader else None) or machine.workers
+    if not workers or share < ENTER_PCT:
+        return None
+    case = Case(facts)
+    case.at_least("training thread ready without a core, its workers having them", share, ENTER_PCT, "%", "process", 2)
+    case.at_least("CPU of each worker", machine.worker_pct, THREADED_PCT, "%", "process", 2.0)
+    case.at_least("time that workers are ready without a core", machine.worker_wait_pct, READY_PCT, "%", "process")
+    at = f" at {machine.worker_pct:.0f} % CPU each" if machine.worker_pct is not None else ""
+    advice = [
+        Advice(
+            do="one thread for each worker, or fewer workers",
+            why="their thread pools hold the cores while the training thread waits to launch work",
+            code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
+            "# or OMP_NUM_THREADS=1 in the environment",
+        )
+    ]
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=f"the training thread has no core {share:.0f} % of the time: {count(workers, 'worker')}{at} "
+        "have them, though the data keeps up",
+        evidence=case.evidence,
+        advice=advice,
         speedup_limit=speedup(share),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import loader_code
+from gputop.diagnosis.loop import Loop
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
@@ -24,10 +25,9 @@ def examine(facts: Facts) -> Candidate | None:
     if loop is None or not loop.firsts:
         return None
     usual = loop.ms("data")
-    extra = sum(max(0.0, wait - usual) for _, wait in loop.firsts)
-    wall = sum(loop.dur) + sum(duration for duration, _ in loop.firsts)
-    share = 100 * extra / wall
-    longest = max(wait for _, wait in loop.firsts)
+    extra = sum(max(0.0, first.wait_ms - usual) for first in loop.firsts)
+    share = 100 * _share(loop, usual)
+    longest = max(first.wait_ms for first in loop.firsts)
     if share < ENTER_PCT / 2 or longest < LONG_MS:
         return None
     loader = facts.loader
@@ -52,6 +52,15 @@ def examine(facts: Facts) -> Candidate | None:
         speedup_limit=speedup(share),
         beside=True,
     )
+
+
+def _share(loop: Loop, usual_ms: float) -> float:
+    """Share of wall time in epochs' first waits: over whole epochs where the window holds one."""
+    opened, last = loop.firsts[:-1], loop.firsts[-1]
+    if opened:
+        return sum(max(0.0, first.wait_ms - usual_ms) for first in opened) / ((last.t - opened[0].t) / 1e6)
+    wall = sum(loop.dur) + last.ms
+    return max(0.0, last.wait_ms - usual_ms) / wall
 
 
 def _advice(facts: Facts, persistent: bool | None) -> list[Advice]:

@@ -36,6 +36,9 @@ WAITING_PER_CORE = 4
 """Workers that only wait need hardly any core, but each is a process with its memory: at most this many, or this many
 a core."""
 
+READY_PCT = 15.0
+"""Wall time, percent, that workers are ready without a core from which one more would wait too."""
+
 QUIET_IOWAIT_PCT = 10.0
 """CPU time waiting for I/O, percent, above which the same holds."""
 
@@ -65,6 +68,9 @@ def examine(facts: Facts) -> Candidate | None:
     crowded = wait.free_share is not None and wait.free_share < FULL_SHARE
     if wait.workers and crowded and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT:
         case.at_least("CPU of each worker", machine.worker_pct, STARVED_WORKER_PCT, "%", "process", 2.0)
+    if wait.workers and machine.worker_wait_pct is not None and machine.worker_wait_pct >= READY_PCT:
+        ready = machine.worker_wait_pct
+        case.at_most("time that workers are ready without a core", ready, READY_PCT, "%", "process", 2.0)
     stuck = machine.workers_in_disk_wait
     if stuck is not None and stuck >= DISK_WAIT_SHARE:
         case.at_most("looks that found workers in disk wait", 100 * stuck, 100 * DISK_WAIT_SHARE, "%", "process", 2.0)

@@ -54,10 +54,26 @@ def examine(facts: Facts) -> Candidate | None:
         f"{cost(host, loop.mean_ms, share, on_gpu=True)}",
         evidence=case.evidence,
         advice=_advice(facts),
-        speedup_limit=speedup(share),
+        speedup_limit=_gain(facts, share),
         estimated=idle is None or idle.estimated,
         upper=idle is not None and idle.upper,
     )
+
+
+def _gain(facts: Facts, share: float) -> float | None:
+    """What an update in one launch could gain: its host time goes, down to what host and device do in the others.
+
+    Its many kernels go with their launches, so this may be more than the idle time between them.
+    """
+    loop, lost = facts.loop, facts.lost
+    assert loop is not None
+    assert lost is not None
+    model = facts.window.model
+    if "optimizer" not in lost.behind or model is None or model.optimizer_fused is not False:
+        return speedup(share)
+    on_host = loop.mean_ms - loop.ms("optimizer")
+    on_device = sum(ms for part, ms in lost.device_ms.items() if part != "optimizer")
+    return speedup(100.0, max(100 - loop.pct("optimizer"), 100 * max(on_host, on_device) / loop.mean_ms))
 
 
 def _advice(facts: Facts) -> list[Advice]:

@@ -42,9 +42,8 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("host time in reads", waited, WAITING_SHARE, "%", "steps")
     case.at_least("reads per step", idle.syncs, 1, "", "steps")
     if lost.source == "device":
-        case.at_least(
-            "device idle where work is launched", idle.forward_pct + idle.optimizer_pct, ENTER_PCT, "%", "device"
-        )
+        bubbles = idle.forward_pct + idle.optimizer_pct + lost.pct("sync")
+        case.at_least("device idle where work is launched or read back", bubbles, ENTER_PCT, "%", "device")
     else:
         case.missing(1.5)
         case.at_most("GPU utilization", facts.device.util_pct, 100 - ENTER_PCT, "%", "driver", 0.5)

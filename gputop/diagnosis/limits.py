@@ -1,0 +1,43 @@
+"""The next limit: what a step cannot get shorter than, whatever holds it back now."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.candidate import Candidate, speedup
+from gputop.diagnosis.evidence import Facts
+
+FULL_PCT = 90.0
+"""Percent of the time that every loader worker is at work from which the loader is at its limit as well."""
+
+WITHIN = frozenset(("input", "episodic", "placement"))
+"""Families whose cure moves the loader's own limit, or leaves it where it is for every step."""
+
+CORES = frozenset(("host-contention", "cpu-bound"))
+"""Causes whose cure gives the workers cores too."""
+
+
+def loader_busy_pct(facts: Facts) -> float | None:
+    """Percent of the time that a loader worker computes, reads or is ready without a core, on average.
+
+    The loader can't make batches faster than this part of a step each: its workers are then never idle.
+    """
+    machine, loader = facts.machine, facts.loader
+    if machine.worker_pct is None or loader is None or not loader.num_workers:
+        return None
+    waiting = (machine.worker_wait_pct or 0.0) + 100 * (machine.workers_in_disk_wait or 0.0)
+    return min(100.0, machine.worker_pct + waiting)
+
+
+def bounded(facts: Facts, candidate: Candidate) -> Candidate:
+    """The candidate with the gain that the loader, were it the next limit, leaves of its own."""
+    if candidate.healthy or candidate.state or candidate.family in WITHIN or candidate.cause in CORES:
+        return candidate
+    floor = loader_busy_pct(facts)
+    if floor is None or floor < FULL_PCT:
+        return candidate
+    most = max(0.0, 100 - floor)
+    if candidate.share_pct <= most:
+        return candidate
+    limit = speedup(candidate.share_pct, floor)
+    return msgspec.structs.replace(candidate, gain_pct=most, speedup_limit=limit)
