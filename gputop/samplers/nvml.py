@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 from gputop.records import Gpu, Record, Sampler
-from gputop.samplers import nvml_library
+from gputop.samplers import nvml_library, nvml_sleep
 from gputop.samplers.nvml_device import Device
 from gputop.samplers.nvml_fields import questions
 from gputop.samplers.nvml_library import Absent
@@ -31,8 +32,8 @@ class NvmlBackend:
 
     name = "nvml"
 
-    def __init__(self, *, host: str, say: Say = unheard, nvml: Any = None) -> None:
-        """`nvml` is the binding, imported when it is None."""
+    def __init__(self, *, host: str, say: Say = unheard, nvml: Any = None, root: Path = Path("/")) -> None:
+        """`nvml` is the binding, imported when it is None; in `root` are the /sys and /proc where the kernel tells which GPUs sleep."""
         self._host = host
         self._say = say
         self._nvml = nvml
@@ -40,6 +41,7 @@ class NvmlBackend:
         self._refused: dict[int, Exception] = {}
         self._uuids: dict[int, str] = {}
         self._names = Names()
+        self._sleep = nvml_sleep.Sleep(root / "sys", root / "proc")
         self._count = 0
         self._known_count: int | None = None
         self._running = False
@@ -79,6 +81,10 @@ class NvmlBackend:
             records += device.sample(now_ns)
         records += [self._unopened(now_ns, index, error) for index, error in self._refused.items()]
         self._notice_loss_of_driver(now_ns)
+        if self._running and self._sleep.let_go((one for one in records if isinstance(one, Gpu)), now_ns):
+            self.close()
+            self._why = nvml_sleep.WHY
+            self._retry_ns = now_ns + nvml_sleep.QUIET_NS
         return records or [self._absent(now_ns)]
 
     def _restart(self, now_ns: int) -> bool:
@@ -87,6 +93,8 @@ class NvmlBackend:
             self._start()
         if self._running:
             self._failures = self._retry_ns = self._count_ns = 0
+        elif now_ns >= self._retry_ns and self._why == nvml_sleep.WHY:
+            self._retry_ns = now_ns + nvml_sleep.LOOK_NS
         elif now_ns >= self._retry_ns:
             self._retry_ns = now_ns + RETRY_NS[min(self._failures, len(RETRY_NS) - 1)]
             self._failures += 1
@@ -94,6 +102,9 @@ class NvmlBackend:
 
     def _start(self) -> None:
         self._why = self._known_count = None
+        if self._sleep.asleep():
+            self._why = nvml_sleep.WHY
+            return
         try:
             self._nvml = self._nvml or nvml_library.binding()
             self._say("nvmlInitWithFlags")

@@ -11,7 +11,7 @@ from gputop.records import AnyRecord, Burst, Gpu, Sampler, from_json
 from tests.nvml_stub import StubState, env
 
 _SCRIPT = """
-import sys
+import os, pathlib, sys
 from gputop.records import to_json
 from gputop.samplers.nvml import NvmlBackend
 backend = None
@@ -20,7 +20,7 @@ for line in sys.stdin:
     if word == "open":
         if backend is not None:
             backend.close()
-        backend = NvmlBackend(host="box")
+        backend = NvmlBackend(host="box", root=pathlib.Path(os.environ["ROOT"]))
         backend.open()
     else:
         for record in backend.sample(int(value)):
@@ -35,12 +35,13 @@ S = 1_000_000_000
 class NvmlProcess:
     """`open()` makes a fresh backend, `sample()` ticks it a second later than the last time (or `after_s` later)."""
 
-    def __init__(self, folder: Path, state: StubState, calls: Path | None = None) -> None:
+    def __init__(self, folder: Path, state: StubState, calls: Path | None = None, root: Path = Path("/")) -> None:
         self.state = state
         self.now_ns = 1_700_000_000 * S
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SCRIPT],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env(folder, state, calls),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**env(folder, state, calls), "ROOT": str(root)},
         )  # fmt: skip
 
     def open(self) -> NvmlProcess:
