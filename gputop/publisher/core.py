@@ -72,6 +72,8 @@ class Publisher:
         """Modules of whose parameters optimizers were made."""
         self.autocast: bool | None = None
         """Whether forward runs in mixed precision, once a backward has shown it."""
+        self.cpu_operators: list[str] = []
+        """Operators that ran on the CPU, as that backward has shown."""
         self._reset()
 
     def _reset(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gputop.publisher.core import Publisher
 from gputop.publisher.hooks.patch import replace
+from gputop.publisher.hooks.placed import operators_on_cpu
 from gputop.publisher.oath import confess
 
 MAX_NODES = 2_000
@@ -38,6 +39,7 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 try:
                     undo()
                     publisher.autocast = in_mixed_precision(tensors)
+                    publisher.cpu_operators = operators_on_cpu(tensors)
                 except Exception as error:
                     confess("autocast", error)
             return original(tensors, *args, **kwargs)

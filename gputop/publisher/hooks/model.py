@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -66,7 +66,7 @@ class Trained:
             param_tensors=len(params),
             devices=devices,
             dtypes=dtypes,
-            on_cpu=_on_cpu(models, placed),
+            on_cpu=_on_cpu(models, placed, publisher.cpu_operators),
             autocast=publisher.autocast,
             train_mode=all(model.training for model in models) if models else None,
             compiled=publisher.compiled or any(_compiled(model) for model in models) or _dynamo_ran(),
@@ -92,12 +92,12 @@ def _models(publisher: Publisher, optimizers: list[Any], params: list[Any], fram
     return list({id(part): part for part in parts if part is not None}.values())
 
 
-def _on_cpu(models: list[Any], placed: str | None) -> list[str] | None:
-    """The first parameters and buffers on the CPU, of a model most of which lies elsewhere."""
+def _on_cpu(models: list[Any], placed: str | None, operators: Sequence[str] = ()) -> list[str] | None:
+    """The first parameters and buffers on the CPU, of a model most of which lies elsewhere, and operators run there."""
     if placed is None or placed == "cpu":
         return None
     names = [name for model in models for name, tensor in _tensors(model) if tensor.device.type == "cpu"]
-    return names[:MAX_NAMES] or None
+    return [*names[:MAX_NAMES], *operators] or None
 
 
 def _tensors(model: Any) -> Iterator[tuple[str, Any]]:
