@@ -26,11 +26,16 @@ WORKER_S = 5.0
 @click.command()
 @click.argument("pid", type=click.IntRange(1))
 @click.option("--seconds", type=Seconds(1, 86_400), help="End by itself after this long.")
+@click.option(
+    "--inject", is_flag=True, help="Instead, have it load gputop's publisher (Python 3.14): then it is measured."
+)
 @click.option("--worker", is_flag=True, help="Instead, sample one of its loader workers and list its hottest lines.")
 @click.option("--json", "as_json", is_flag=True, help="With --worker: answer in JSON.")
 @screen_options
 @click.pass_context
-def command(ctx: click.Context, /, pid: int, seconds: float | None, worker: bool, as_json: bool, **options: Any) -> int:
+def command(
+    ctx: click.Context, /, pid: int, seconds: float | None, inject: bool, worker: bool, as_json: bool, **options: Any
+) -> int:
     """Watch a training that runs already, without a change to it and without a pause in it.
 
     py-spy (pip install 'gputop-live[attach]') reads its stacks 100 times a second; what they do is told apart by their
@@ -49,7 +54,12 @@ def command(ctx: click.Context, /, pid: int, seconds: float | None, worker: bool
             )
         source = open_live(options)
         try:
-            source.attach(pid)
+            if inject:
+                from gputop.samplers.attach import injection
+
+                injection.inject(pid)
+            else:
+                source.attach(pid)
         except Refused:
             source.close()
             raise

@@ -33,7 +33,7 @@ class NvmlBackend:
     name = "nvml"
 
     def __init__(self, *, host: str, say: Say = unheard, nvml: Any = None, root: Path = Path("/")) -> None:
-        """`nvml` is the binding, imported when it is None; in `root` are the /sys and /proc where the kernel tells which GPUs sleep."""
+        """`nvml` is the binding, imported when it is None; the /sys and /proc of `root` tell which GPUs sleep."""
         self._host = host
         self._say = say
         self._nvml = nvml
