@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,15 @@ speak(losses=losses, random=torch.get_rng_state().sum().item())
 """
 
 
+LAUNCH = ("-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", "--no_python")
+BEFORE = {"watch": (), "run": INJECTED, "run accelerate launch": (*INJECTED, sys.executable, *LAUNCH)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["watch", "run"])
+@pytest.mark.parametrize("way", list(BEFORE))
 def test_an_accelerated_loop_is_told_part_by_part(tmp_path: Path, way: str) -> None:
     need("accelerate")
-    before = INJECTED if way == "run" else ()
-    said = run(tmp_path, CODE, way, before=before)
+    said = run(tmp_path, CODE, way, before=BEFORE[way])
     steps = training(said)
     sums(said)
     assert len(steps) == 12
