@@ -40,9 +40,7 @@ class Sleep:
         if asleep:
             self._waits_for_sleep = False
         elif self._waits_for_sleep:
-            self._sleepless = (
-                True  # it was let go and stayed awake: something else holds it, and it is not let go again
-            )
+            self._sleepless = True  # let go, it stayed awake: something else holds it
         return asleep
 
     def let_go(self, rows: Iterable[Gpu], now_ns: int) -> bool:

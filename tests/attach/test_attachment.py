@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gputop.records import Alive, AnyRecord, Event, Loader, Run, Sampler, Site, Step
-from gputop.samplers.attach import lines, stacks, tool
+from gputop.samplers.attach import lines, loading, stacks, tool
 from gputop.samplers.attach.attachment import Attachment
 from gputop.samplers.attach.chunk import Sampled
 from gputop.watching import Watch
@@ -27,6 +27,7 @@ class Chunks:
         self.answers = list(answers)
         self.closed = 0
         self.patience_s = 10.0
+        self.pid = 0
 
     def __call__(self, _program: str, _pid: int, _seconds: float) -> Any:
         return self
@@ -163,6 +164,20 @@ def test_a_py_spy_that_hangs_is_ended(pid: int) -> None:
     assert watched.chunks.closed
 
 
+def test_while_it_waits_for_data_one_of_its_workers_is_looked_into(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "workers", lambda _pid: [77])
+    monkeypatch.setattr(loading, "read", lambda *_: loading.Loading((77,), None))
+    own = (stacks.Frame("_worker_loop", "/x/site-packages/w.py", 1), stacks.Frame("decode", "/code/data.py", 9))
+    inside = Sampled([stacks.Thread(77, "MainThread", [stacks.Stretch(0, S, own)])])
+    one = recorded("in_process", pid)
+    watched = Watched(pid, one, one, one)
+    watched.chunks.pid = 77
+    watched.records(2)
+    watched.chunks.answers = [one, inside]
+    sites = [site for record in of(watched.records(), Site) for site in record.sites if site.phase == "worker"]
+    assert [(site.site, site.samples) for site in sites] == [("data.py:9", 100)]
+
+
 def test_a_workers_lines_leave_out_its_waits_and_what_its_parent_was_doing() -> None:
     library = "/x/site-packages/torch/"
     parent = (stacks.Frame("main", "/code/train.py", 18), stacks.Frame("_worker_loop", library + "worker.py", 1))
@@ -170,4 +185,4 @@ def test_a_workers_lines_leave_out_its_waits_and_what_its_parent_was_doing() -> 
     work = (*parent, *own)
     found = lines.read(7, [stacks.Stretch(0, 3 * S, work), stacks.Stretch(3 * S, 4 * S, parent)])
     assert found.waiting_pct == 25
-    assert found.lines == [lines.Line("data.py:9", "Images.__getitem__", 75.0, "blur (p.py:3)")]
+    assert found.lines == [lines.Line("data.py:9", "Images.__getitem__", 75.0, 300, "blur (p.py:3)")]

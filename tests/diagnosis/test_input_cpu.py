@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gputop.records import AnyRecord
-from tests.diagnosis.builder import STARVED, expect, low, trace, workers
+from gputop.records import AnyRecord, Site, SiteSample
+from tests.diagnosis.builder import RUN_ID, STARVED, expect, low, trace, verdict, workers
 
 CAUSE = "input-cpu"
 
@@ -121,3 +121,16 @@ def test_planted(name: str) -> None:
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_look_alike(name: str) -> None:
     expect(name.partition(":")[0], LOOK_ALIKES[name]())
+
+
+def test_the_line_that_a_sampled_worker_is_found_at_is_quoted() -> None:
+    records = PLANTED["steps host process"]()
+    sites = [
+        SiteSample(phase="worker", site="data.py:9", samples=80),
+        SiteSample(phase="data", site="t.py:1", samples=90),
+    ]
+    last = max(record.t for record in records)
+    said = verdict([*records, Site(t=last, run_id=RUN_ID, sites=sites)])
+    assert said.cause == CAUSE
+    assert "data.py:9" in said.advice[0].do
+    assert any(one.value == "data.py:9" for one in said.evidence)

@@ -53,6 +53,9 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
     if wait.late_share is not None and (room is None or room >= FREE_SHARE):
         case.at_most("waits with later batches ready", 100 * wait.late_share, 50, "%", "steps")
+    site = worker_site(facts)
+    if site is not None:
+        case.weigh("where a worker was found most often", site, True, None, "stack samples", 0.0)
     return Candidate(
         cause=ID,
         family=FAMILY,
@@ -74,13 +77,25 @@ def _headline(facts: Facts, text: str) -> str:
     return f"{text}: {at}, {cores} taken ({count(machine.own_pct / 100, 'core')} by this run)"
 
 
+def worker_site(facts: Facts) -> str | None:
+    """The user's line at which a sampled loader worker was found most often; None where none was sampled."""
+    seen: dict[str, int] = {}
+    for record in facts.window.sites:
+        for sample in record.sites:
+            if sample.phase == "worker":
+                seen[sample.site] = seen.get(sample.site, 0) + sample.samples
+    return max(seen, key=seen.__getitem__) if seen else None
+
+
 def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
     cost = (
         f"a batch takes {time(batch_ms)} of CPU time" if batch_ms is not None else "each batch costs too much CPU time"
     )
     return [
         Advice(
-            do="do less CPU work per sample: decode once and cache, decode to the size needed"
+            do="do less CPU work per sample"
+            + (f", most of it at {site}" if (site := worker_site(facts)) else "")
+            + ": decode once and cache, decode to the size needed"
             + (", augment on the GPU" if facts.device.on_gpu else ""),
             why=f"{cost} and no core is left, so more workers would only take turns",
             code="images = images.to(device, non_blocking=True)\n"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 
 from gputop.records import Alive, AnyRecord, Event, Loader, Run, Sampler, Site, SiteSample, clean
 from gputop.samplers import proc
-from gputop.samplers.attach import classes, identity, loading, stacks, tool
+from gputop.samplers.attach import classes, identity, lines, loading, stacks, tool
 from gputop.samplers.attach.chunk import Chunk
 from gputop.samplers.attach.cycles import Cycles, Span
 from gputop.samplers.attach.source import Source
@@ -22,6 +23,12 @@ RETRIES = 3
 """Failed runs of py-spy in a row after which it is given up: one may meet a process in the middle of a fork."""
 
 BACKEND = "stacks"
+
+WORKER = "worker"
+"""The phase of sites that were found in a loader worker."""
+
+WAITING_SHARE = 0.2
+"""Share of the time in data from which it is worth to look into a loader worker too."""
 
 
 class Attachment:
@@ -51,6 +58,8 @@ class Attachment:
         self._failures = self._count = 0
         self._heard = False
         self._loader: loading.Loading | None = None
+        self._waiting = False
+        self._inside: Chunk | None = None
         self._chunk: Chunk | None = chunk(self._program, pid, CHUNKS_S[0])
         self._began = clock()
 
@@ -69,6 +78,7 @@ class Attachment:
                 self._chunk.close()
                 self._fail(tool.Refused("py-spy does not answer"), now, records)
             return records
+        records += self._worker(now)
         if sampled.refused is None:
             self._failures, self._heard = 0, True
             records += self._read(sampled.threads, now - sampled.age_ns)
@@ -83,9 +93,10 @@ class Attachment:
     def close(self) -> None:
         """Let go of the process, at once."""
         self.over = True
-        if self._chunk is not None:
-            self._chunk.close()
-            self._chunk = None
+        for chunk in (self._chunk, self._inside):
+            if chunk is not None:
+                chunk.close()
+        self._chunk = self._inside = None
 
     def _again(self, now: int, records: list[AnyRecord]) -> None:
         self._began = now
@@ -126,6 +137,8 @@ class Attachment:
         shift = now - max(one.stretches[-1].to_ns for one in threads if one.stretches)
         spans = [Span(one.from_ns + shift, one.to_ns + shift, phase)
                  for one, phase in zip(thread.stretches, phases, strict=True)]  # fmt: skip
+        loaded = sum(one.to_ns - one.from_ns for one in spans if one.phase == "data")
+        self._waiting = loaded >= WAITING_SHARE * (spans[-1].to_ns - spans[0].from_ns)
         records: list[AnyRecord] = self._loading(threads, thread, now)
         records += self._cycles.feed(spans)
         records.append(self._sites(thread.stretches, phases, spans[0].from_ns))
@@ -134,6 +147,25 @@ class Attachment:
         records.append(
             Alive(t=now, run_id=self.run_id, steps=count, open_phase=phases[-1], open_since_ns=since, stack=stack)
         )
+        return records
+
+    def _worker(self, now: int) -> list[AnyRecord]:
+        """Where one of its loader workers is, while the training waits for data: the busiest, anew each time."""
+        records: list[AnyRecord] = []
+        if self._inside is not None:
+            sampled = self._inside.poll()
+            if sampled is None:
+                return []
+            thread = stacks.main_thread(sampled.threads, self._inside.pid)
+            self._inside = None
+            if thread is not None and thread.stretches:
+                found = lines.read(0, thread.stretches)
+                sites = [SiteSample(phase=WORKER, site=one.site, samples=one.samples) for one in found.lines]
+                records.append(Site(t=now, run_id=self.run_id, sites=sites))
+        if self._waiting and self._loader is not None and self._loader.worker_pids:
+            with contextlib.suppress(tool.Refused):
+                busiest = next(iter(loading.workers(self.pid)), None)
+                self._inside = self._make(self._program, busiest, 1.0) if busiest is not None else None
         return records
 
     def _loading(self, threads: list[stacks.Thread], main: stacks.Thread, now: int) -> list[AnyRecord]:

@@ -16,12 +16,13 @@ LOOP = "_worker_loop"
 
 
 class Line(NamedTuple):
-    """A line of the user's code, the share of the worker's samples in which it ran (or what it called), and what it
-    called at the bottom, most often."""
+    """A line of the user's code, the share and number of the worker's samples in which it ran (or what it called), and
+    what it called at the bottom, most often."""
 
     site: str
     function: str
     pct: float
+    samples: int
     inner: str
 
 
@@ -74,7 +75,13 @@ def read(pid: int, stretches: list[stacks.Stretch]) -> Worker:
         deepest = one.frames[-1]
         inner.setdefault(key, Counter())[clean(deepest.words(), 120) if deepest is not frame else ""] += took
     lines = [
-        Line(site, function, 100 * took / whole, inner[site, function].most_common(1)[0][0])
+        Line(
+            site,
+            function,
+            100 * took / whole,
+            max(1, round(took * tool.RATE_HZ / 1e9)),
+            inner[site, function].most_common(1)[0][0],
+        )
         for (site, function), took in ns.most_common(MOST)
     ]
     samples = round((whole - waiting) * tool.RATE_HZ / 1e9)
