@@ -16,6 +16,7 @@ GENERAL: list[BindingType] = [
     Binding("g", "page('gpus')", "gpus", id="gpus", tooltip="Every GPU and what runs on it"),
     Binding("p", "page('processes')", "processes", id="processes", tooltip="The trainer and its workers"),
     Binding("r", "page('runs')", "runs", id="runs", tooltip="Every training run found"),
+    Binding("a", "page('ranks')", "ranks", id="ranks", tooltip="All ranks of the job: which one is late, and in what"),
     Binding("o", "page('recordings')", "recordings", id="recordings", tooltip="The recordings here; Enter plays one"),
     Binding("i", "page('info')", "sources", id="info", tooltip="Where figures come from and how old they are"),
     Binding("tab", "select_run(1)", "next run", id="next_run", tooltip="Show the next run", priority=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import msgspec
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import Line
 
-PAGES = ("why", "gpus", "processes", "runs", "help", "info", "cause", "causes", "zoom", "recordings")
+PAGES = ("why", "gpus", "processes", "runs", "help", "info", "cause", "causes", "zoom", "recordings", "ranks")
 """Pages by name. Each is a module of gputop.tui.pages with `draw(sight, width) -> list[Line]`, or with
 `sheet(sight, width, height, at) -> Sheet` where it has rows to choose, or depends on where it stands."""
 
@@ -38,7 +38,7 @@ class Standing(msgspec.Struct, frozen=True):
 class Sheet(msgspec.Struct, frozen=True):
     """A page drawn. `rows` are the keys of the rows that can be chosen, each with its first line among `lines`."""
 
-    lines: list[Line]
+    lines: Sequence[Line]
     pinned: tuple[Line, ...] = ()
     rows: tuple[tuple[str, int], ...] = ()
     chosen: int = -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -19,12 +20,13 @@ class Column(NamedTuple):
     rank: int = 0
 
 
-def choose(columns: Sequence[Column], width: int) -> list[int]:
+@lru_cache(64)
+def choose(columns: tuple[Column, ...], width: int) -> tuple[int, ...]:
     """The indices of the columns that fit, the lowest ranks kept longest; the first column always stays."""
     kept = list(range(len(columns)))
     while len(kept) > 1 and sum(columns[i].width + 2 for i in kept) > width:
         kept.remove(max(kept[1:], key=lambda i: (columns[i].rank, i)))
-    return kept
+    return tuple(kept)
 
 
 def heading(columns: Sequence[Column], kept: Sequence[int], width: int) -> Line:

@@ -12,7 +12,7 @@ from gputop.records import Process, Worker
 from gputop.tui import book, listing, markdown
 from gputop.tui.app import GputopApp
 from gputop.tui.glyphs import FAMILIES
-from gputop.tui.lines import Span, plain
+from gputop.tui.lines import Span, fit, plain
 from gputop.tui.pages.cause import in_order
 from gputop.tui.screens import Page
 from gputop.tui.sheet import Standing
@@ -25,10 +25,12 @@ COLUMNS = (Column("name", 8, number=False), Column("load", 6))
 
 def entries() -> list[listing.Entry]:
     rows: tuple[tuple[str, float | None], ...] = (("beta", 2.0), ("Alpha", None), ("gamma", 10.0), ("delta", 0.0))
-    return [
-        listing.Entry(name, (name, load), f"{name} {load}", listing.table(COLUMNS, [Span(name), Span(str(load))]))
-        for name, load in rows
-    ]
+    return [entry(name, load) for name, load in rows]
+
+
+def entry(name: str, load: float | None) -> listing.Entry:
+    cells = [Span(name), Span(str(load))]
+    return listing.Entry(name, (name, load), lambda: f"{name} {load}", listing.table(COLUMNS, lambda: cells))
 
 
 def names(at: Standing) -> list[str]:
@@ -57,6 +59,30 @@ def test_the_heading_says_what_is_sorted_by() -> None:
     shown = "\n".join(map(plain, made.pinned))
     assert "load↓" in shown
     assert "/a  4 of 4   sorted by load" in shown
+
+
+def test_only_what_is_looked_at_is_drawn() -> None:
+    drawn = []
+
+    def one(index: int) -> listing.Entry:
+        def draw(width: int, mark: str) -> list[Any]:
+            drawn.append(index)
+            return [fit([Span(f"{mark}{index}.{part}")], width) for part in range(1 + index % 3)]
+
+        return listing.Entry(str(index), (index,), lambda: "", draw, high=1 + index % 3)
+
+    every = [one(index) for index in range(1000)]
+    lines = listing.draw(every, 20, Standing(key="7"), titles=("number",), pick=True).lines
+    assert len(lines) == sum(1 + index % 3 for index in range(1000))
+    whole = [plain(line).strip() for line in lines[0:30]]
+    assert whole[:4] == ["0.0", "1.0", "1.1", "2.0"]
+    assert "▸7.1" in whole
+    drawn.clear()
+    assert [plain(line).strip() for line in lines[4:9]] == whole[4:9]
+    assert len(drawn) <= 5
+    assert plain(lines[12]).strip() == whole[12]
+    assert lines[5:5] == []
+    assert len(lines[1990:]) == len(lines) - 1990
 
 
 def processes() -> Any:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gputop.recording.state import RecordingState
 from gputop.records import (
@@ -398,6 +399,19 @@ def profiled() -> View:
         copies={"HtoD pageable": {"calls": 10, "ns": 57_000_000}, "memset": {"calls": 100, "ns": 200_000}, "odd": 3},
     )  # fmt: skip
     return view(runs=(run_view(profile=profile),))
+
+
+def job(many: int = 8, slow: int = 5) -> View:
+    """A job whose rank `slow` waits longer for its data than the others."""
+    runs = []
+    for rank in range(many):
+        wait = 60.0 if rank == slow else 8.0 + rank % 3
+        rest = 120.0 - wait
+        ledger = (Share("data", wait / 1.2, wait), Share("forward", 16.0, 20.0),
+                  Share("backward", (rest - 20) / 1.2, rest - 20))  # fmt: skip
+        one = run_view(f"r{rank}", rank=rank, ledger=ledger, gpu_uuid=f"GPU-{rank % 8}")
+        runs.append(replace(one, run=replace(one.run, world_size=many, pid=5000 + rank)))
+    return many_gpus(min(8, many), runs=tuple(runs))
 
 
 LONG = 4323 * SECOND

@@ -74,7 +74,8 @@ def _of_now(keys: Keys, view: View) -> Keys:
 IDS: dict[str, tuple[str, ...]] = {
     "?": ("help",), "q": ("quit",), "w": ("why",), "space": ("pause",), "←→": ("back_in_time", "on_in_time"),
     "tab": ("next_run",), "R": ("record",), "z": ("zoom",), "g": ("gpus",), "p": ("processes",), "r": ("runs",),
-    "y": ("copy",), "s": ("snapshot",), "c": ("causes",), "i": ("info",), "o": ("recordings",), "End": ("end_in_time",),
+    "y": ("copy",), "s": ("snapshot",), "c": ("causes",), "i": ("info",), "a": ("ranks",),
+    "o": ("recordings",), "End": ("end_in_time",),
     "[ ]": ("last_change", "next_change"), ", .": ("step_back", "step_on"), ":": ("go_to",),
     "+ -": ("faster", "slower"), "S": ("skip_idle",), "esc": ("back",), "enter": ("open",),
     "↑↓": ("scroll_up", "scroll_down"), "/": ("filter",), "< >": ("sort_previous", "sort_next"), "I": ("reverse",),

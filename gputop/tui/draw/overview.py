@@ -297,6 +297,6 @@ def _processes(blocks: dict[str, Block], sight: Sight, width: int, y: int, botto
     from gputop.tui.pages import processes
 
     runs = (run, *(other for other in view.runs if other is not run))[:room]
-    lines = processes.draw(structs.replace(sight, view=structs.replace(view, runs=runs)), width)[1:]
+    lines = processes.draw(structs.replace(sight, view=structs.replace(view, runs=runs)), width)
     shown = tuple(lines[:room])
     blocks["processes"] = Block(0, y, width, len(shown), shown)

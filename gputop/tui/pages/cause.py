@@ -7,7 +7,6 @@ import re
 from gputop.records import clean
 from gputop.tui import book, markdown
 from gputop.tui.draw.sight import Sight, calm_of, chosen
-from gputop.tui.lines import fit
 from gputop.tui.sheet import Deed, Sheet, Standing
 
 _LOOK_ALIKES = re.compile(r"\]\(([a-z0-9-]+)\.md\)")
@@ -20,10 +19,10 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     text = book.text_of(cause)
     if text is None:
         text = f"# {clean(cause, 40)}\n\nThis version has no page about it."
-    return Sheet([fit([], width), *markdown.lines(in_order(text), width)], opens=Deed("page", "causes", cause))
+    return Sheet(markdown.lines(in_order(text), width), opens=Deed("page", "causes", cause))
 
 
-LAST = ("What fools it", "Thresholds")
+LAST = ("Look-alikes", "What fools it", "Thresholds")
 """Sections for those who doubt or tune: after what helps, in a terminal where a page is many screens long."""
 
 

@@ -21,23 +21,23 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     near = look_alikes(at.about) if at.about else []
     order = {name: index for index, name in enumerate(near)}
     known = sorted(book.listed(), key=lambda one: order.get(one[1], len(order)))
-    entries = [
-        listing.Entry(
-            key=name,
-            values=(name, family, sentence),
-            words=f"{name} {family} {sentence}",
-            draw=listing.table(
-                columns,
-                [Span(name, "bold" if name in order else tone_of(name)), Span(family, "dim"), Span(sentence)],
-            ),
-            opens=Deed("page", "cause", name),
-        )
-        for family, name, sentence in known
-    ]
-    above: list[Line] = [fit([], width), fit([Span(" causes", "title"), Span("  Enter reads about one", "dim")], width)]
+    entries = [_entry(*one, columns, first=one[1] in order) for one in known]
+    above: list[Line] = [fit([Span(" causes", "title"), Span("  Enter reads about one", "dim")], width)]
     if near:
         above.append(fit([Span(f" first those that {at.about} may be taken for", "dim")], width))
+    above.append(fit([], width))
     return listing.draw(
         entries, width, at, titles=listing.titles_of(columns), columns=columns, above=above, pick=True,
         nothing="the pages about causes are not installed",
     )  # fmt: skip
+
+
+def _entry(family: str, name: str, sentence: str, columns: tuple[Column, ...], *, first: bool) -> listing.Entry:
+    cells = [Span(name, "bold" if first else tone_of(name)), Span(family, "dim"), Span(sentence)]
+    return listing.Entry(
+        key=name,
+        values=(name, family, sentence),
+        words=lambda: f"{name} {family} {sentence}",
+        draw=listing.table(columns, lambda: cells),
+        opens=Deed("page", "cause", name),
+    )

@@ -28,12 +28,16 @@ def _entry(view: GpuView, sight: Sight, *, own: bool) -> listing.Entry:
         head = _gpu(view, sight.slow, width, own=own)
         return [*head, *(_process(process, width, sight) for process in gpu.processes or ()), fit([], width)]
 
-    running = [_words(process, sight) for process in gpu.processes or ()]
+    def words() -> str:
+        running = [_words(process, sight) for process in gpu.processes or ()]
+        return " ".join((f"GPU {gpu.gpu_index}", gpu.name or "", gpu.gpu_uuid, gpu.gpu_pci or "", *running))
+
     return listing.Entry(
         key=gpu.gpu_uuid,
         values=(gpu.gpu_index, gpu.util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c, gpu.name),
-        words=" ".join((f"GPU {gpu.gpu_index}", gpu.name or "", gpu.gpu_uuid, gpu.gpu_pci or "", *running)),
+        words=words,
         draw=lines,
+        high=3 + len(gpu.processes or ()),
     )
 
 

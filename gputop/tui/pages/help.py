@@ -14,6 +14,7 @@ KEYS = (
     ("g", "every GPU: load, memory, power, clocks, what runs on it"),
     ("p", "processes: the trainer and its loader workers"),
     ("r", "runs: every training found on this machine"),
+    ("a", "all ranks of the job: which one is late, and in what"),
     ("o", "recordings that lie here: Enter plays one, Esc leads back"),
     ("z", "zoom: one panel over the whole screen; ↑ ↓ choose which"),
     ("c", "causes: every cause that a verdict can name, each with its page"),

@@ -45,7 +45,11 @@ def _run(run: RunView, sight: Sight) -> list[listing.Entry]:
     process = run.process
     if process is None:
         cells = [Span(name, "bold"), Span(str(run.run.pid)), *[Span(figures.UNKNOWN, "dim")] * 7]
-        return [listing.Entry(run.run.run_id, (name, run.run.pid, *[None] * 7), name, listing.table(COLUMNS, cells))]
+        return [
+            listing.Entry(
+                run.run.run_id, (name, run.run.pid, *[None] * 7), lambda: name, listing.table(COLUMNS, lambda: cells)
+            )
+        ]
     command = "" if sight.no_cmdline else clean(process.cmdline or process.name or "", 200)
     entries = [_entry(name, name, process, command)]
     if process.main_thread_cpu_pct is not None:
@@ -55,27 +59,36 @@ def _run(run: RunView, sight: Sight) -> list[listing.Entry]:
             Span(figures.pct(process.main_thread_cpu_pct)),
             *[Span("")] * 6,
         ]
-        values = ("its main thread", None, process.main_thread_cpu_pct, *[None] * 6)
+        told = ("its main thread", None, process.main_thread_cpu_pct, *[None] * 6)
         key = f"{process.pid}/main"
-        entries.append(listing.Entry(key, values, f"{name} its main thread", listing.table(COLUMNS, main)))
+        entries.append(
+            listing.Entry(key, told, lambda: f"{name} its main thread", listing.table(COLUMNS, lambda: main))
+        )
     for index, worker in enumerate(process.workers or ()):
         entries.append(_entry(f"  worker {index}", f"{name} worker {index}", worker, ""))
     return entries
 
 
 def _entry(name: str, words: str, process: Process | Worker, command: str) -> listing.Entry:
-    cells = _cells(name, process, command)
+
+    def cells() -> list[Span]:
+        return _cells(name, process, command)
+
     return listing.Entry(
         key=f"{process.pid}",
         values=(name.strip(), process.pid, process.cpu_pct, process.system_pct if isinstance(process, Worker) else None,
-                cells[4].text, process.read_bytes_s, process.rss_bytes, process.threads, command or None),
-        words=f"{words} {process.pid} {cells[4].text} {command}",
+                _state(process), process.read_bytes_s, process.rss_bytes, process.threads, command or None),
+        words=lambda: f"{words} {process.pid} {_state(process)} {command}",
         draw=listing.table(COLUMNS, cells),
     )  # fmt: skip
 
 
+def _state(process: Process | Worker) -> str:
+    return STATES.get(process.state or "", clean(process.state or figures.UNKNOWN, 14))
+
+
 def _cells(name: str, process: Process | Worker, command: str) -> list[Span]:
-    state = STATES.get(process.state or "", clean(process.state or figures.UNKNOWN, 14))
+    state = _state(process)
     system = process.system_pct if isinstance(process, Worker) else None
     return [
         Span(name, "bold" if isinstance(process, Process) else ""),

@@ -30,7 +30,7 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     title = [Span(" recordings", "title"), Span("  Enter plays one, Esc leads back", "dim")]
     return listing.draw(
         [_entry(kept) for kept in sight.shelf or ()], width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS,
-        above=[fit([], width), fit(title, width)], pick=True, nothing=nothing,
+        above=[fit(title, width), fit([], width)], pick=True, nothing=nothing,
     )  # fmt: skip
 
 
@@ -53,7 +53,8 @@ def _entry(kept: Kept) -> listing.Entry:
         key=kept.path,
         values=(path.name, kept.from_ns, kept.long_ns, trained or None, kept.size, kept.steps, cells[6].text or None,
                 cells[7].text or None, cells[8].text),
-        words=" ".join(cell.text for cell in cells),
+        words=listing.words_of(lambda: cells),
+        high=2 if kept.fault else 1,
         draw=_drawn(cells, clean(kept.fault, 300)),
         opens=None if kept.fault or kept.state == "empty" else Deed("replay", kept.path),
     )  # fmt: skip
@@ -61,7 +62,7 @@ def _entry(kept: Kept) -> listing.Entry:
 
 def _drawn(cells: list[Span], fault: str) -> Callable[[int, str], list[Line]]:
     """The row, and under it what is wrong with the file."""
-    one = listing.table(COLUMNS, cells)
+    one = listing.table(COLUMNS, lambda: cells)
     if not fault:
         return one
     return lambda width, mark: [*one(width, mark), fit([Span("     "), Span(crop(fault, width - 6), "bad")], width)]

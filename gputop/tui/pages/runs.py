@@ -33,14 +33,17 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
 
 
 def _entry(run: RunView, sight: Sight) -> listing.Entry:
-    cells = _cells(run, sight)
+    def cells() -> list[Span]:
+        return _cells(run, sight)
+
     data = next((share.pct for share in run.ledger if share.phase == "data"), None)
     held = None if run.verdict.since_ns is None else sight.view.now_ns - run.verdict.since_ns
     return listing.Entry(
         key=run.run.run_id,
-        values=(cells[0].text, cells[1].text, (run.step_ms or {}).get("p50"), run.steps_per_s, data, cells[5].text,
-                run.run.rank, _gpu_of(run, sight), run.run.pid, run.steps_total, held, cells[11].text),
-        words=" ".join(cell.text for cell in cells),
+        values=(name_of(run.run, 20), run.verdict.cause, (run.step_ms or {}).get("p50"), run.steps_per_s, data,
+                run.state, run.run.rank, _gpu_of(run, sight), run.run.pid, run.steps_total, held,
+                None if sight.no_cmdline else run.run.user),
+        words=listing.words_of(cells),
         draw=listing.table(COLUMNS, cells),
         opens=Deed("run", run.run.run_id),
     )  # fmt: skip
