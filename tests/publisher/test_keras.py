@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -203,6 +206,33 @@ def test_one_compiled_function_is_the_phase_train_step(emitted: list[Segment], m
     assert all(seg.optimizer and seg.phases["train_step"] > 0 for seg in steps)
     assert "eval" in steps[4].phases
     assert model.train_function == own
+
+
+def test_a_fit_that_raises_leaves_no_model_alive_and_stop_undoes_the_rest(
+    emitted: list[Segment], make: Callable[[str], Any]
+) -> None:
+    callback, model = make("tensorflow"), Compiled()
+    own = model.train_function
+    callback.model = model
+    callback.on_train_begin({})
+    assert model.train_function != own
+    assert core.current is not None
+    core.current.stop()
+    assert model.train_function == own
+    callback.on_train_begin({})
+    callback.model = None
+    alive = weakref.ref(model)
+    del model, own
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_training_in_another_thread_is_told_too(emitted: list[Segment], make: Callable[[str], Any]) -> None:
+    callback, model = make("tensorflow"), Compiled()
+    thread = threading.Thread(target=model.fit, args=(callback, BATCHES))
+    thread.start()
+    thread.join()
+    assert len(caught_up(emitted)) == 10
 
 
 def test_the_wait_inside_of_jax_s_function_is_data(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from time import monotonic_ns, time_ns
 from typing import Any
@@ -18,8 +20,8 @@ from gputop.publisher import core
 from gputop.publisher.entries import BEGIN, END, SAY
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.hooks.keras_optimizer import Updates
-from gputop.publisher.hooks.patch import replace
-from gputop.publisher.integrations.telling import Telling, quietly
+from gputop.publisher.hooks.patch import MARK, replace
+from gputop.publisher.integrations.telling import Telling, here, quietly
 from gputop.records import Model
 
 JAX_TRAINER = "keras.src.backend.jax.trainer"
@@ -42,6 +44,7 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
         self._backend = ""
         self._every = Updates()
         self._epoch, self._begun = 0, False
+        self._known = 0
         self._undo: list[Callable[[], None]] = []
 
     @quietly
@@ -51,12 +54,16 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
         self._backend = str(_keras.backend.backend())
         fields = {} if self._backend == "torch" else _framework(self._backend)
         self._tell.begin(self.model if self._backend == "torch" else None, **fields)
-        publisher = core.current
-        if publisher is None or not publisher.mine():
+        publisher = here()
+        if publisher is None or not publisher.active:
             return
         publisher.say(_model(self.model, publisher.run_id), "model")
-        if getattr(self.model, "train_function", None) is not None:
-            self._undo.append(replace(self.model, "train_function", self._timed))
+        if callable(getattr(self.model, "train_function", None)):
+            replace(self.model, "train_function", self._timed)
+            self._undo.append(partial(_untimed, weakref.ref(self.model)))
+        if self._known != id(publisher):
+            self._known = id(publisher)
+            publisher.undo.append(self._undo_all())
         if self._backend == "jax" and JAX_TRAINER in sys.modules:
             self._undo.append(replace(sys.modules[JAX_TRAINER].JAXEpochIterator, "_get_iterator", self._waited))
 
@@ -96,9 +103,18 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
         optimizer = getattr(self.model, "optimizer", None)
         return optimizer is None or self._every(optimizer)
 
+    def _undo_all(self) -> Callable[[], None]:
+        """Undoes what stands then, after a `fit` that raised; keeps neither callback nor model alive."""
+        undos = self._undo
+
+        def undo() -> None:
+            while undos:
+                undos.pop()()
+
+        return undo
+
     def _put_back(self) -> None:
-        while self._undo:
-            self._undo.pop()()
+        self._undo_all()()
 
     def _timed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Keras's function for a batch; a step's work where no hook sees its parts."""
@@ -125,6 +141,14 @@ class KerasCallback(_keras.callbacks.Callback):  # type: ignore[misc]
             return Waited(original(epoch_iterator), tell)
 
         return _get_iterator
+
+
+def _untimed(model: weakref.ref[Any]) -> None:
+    """Give the model its own function back. Only weakly known: that function holds the model."""
+    one = model()
+    original = getattr(getattr(one, "train_function", None), MARK, None)
+    if one is not None and original is not None:
+        one.train_function = original
 
 
 class Waited(Iterator[Any]):

@@ -45,7 +45,7 @@ class Telling:
     def begin(self, *objects: Any, ranks: tuple[int, int, int] | None = None, **fields: Any) -> None:
         """A training begins: of this model, with these optimizers and loaders. `ranks`: global, local, how many."""
         api.watch(*objects)
-        publisher = _mine()
+        publisher = here()
         if publisher is None:
             return
         self._requests, self._hooked, self._source, self._epoch = publisher.requests, None, None, None
@@ -64,7 +64,7 @@ class Telling:
         Then, what no mark covers since the last batch was done with is the wait for this one, if it was `waited` for
         and is not to be asked for only later. `updates`: whether the optimizer steps in it, where no hook would tell.
         """
-        publisher = _mine()
+        publisher = core.current
         if publisher is None or not publisher.trains():
             return
         now = monotonic_ns()
@@ -113,6 +113,12 @@ class Telling:
         if error is not None:
             publisher.note("error", monotonic_ns(), 0, type(error).__name__)
         publisher.rest(cut_short=error is not None)
+
+
+def here() -> Publisher | None:
+    """The publisher that watches this thread, or will where no other has trained yet."""
+    publisher = core.current
+    return publisher if publisher is not None and (publisher.mine() or not publisher.started) else None
 
 
 def _mine() -> Publisher | None:
