@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -254,6 +255,15 @@ def test_the_callback_changes_no_loss_and_gputop_0_makes_it_nothing(
     assert act(callback, loader()) == watched
     assert torch.equal(torch.get_rng_state(), state)
     assert len(emitted) == given
+
+
+def test_the_callback_can_be_pickled_before_a_training_and_after_it(emitted: list[Segment], callback: Any) -> None:
+    for _ in range(2):
+        other = pickle.loads(pickle.dumps(callback))
+        assert type(other) is type(callback)
+        act(callback, list(loader()))
+    act(pickle.loads(pickle.dumps(callback)), loader())
+    assert len(caught_up(emitted)) == 36
 
 
 def test_its_own_errors_never_reach_the_training(
