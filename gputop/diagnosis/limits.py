@@ -7,9 +7,6 @@ import msgspec
 from gputop.diagnosis.candidate import Candidate, speedup
 from gputop.diagnosis.evidence import Facts
 
-FULL_PCT = 90.0
-"""Percent of the time that every loader worker is at work from which the loader is at its limit as well."""
-
 WITHIN = frozenset(("input", "episodic", "placement"))
 """Families whose cure moves the loader's own limit, or leaves it where it is for every step."""
 
@@ -34,10 +31,10 @@ def bounded(facts: Facts, candidate: Candidate) -> Candidate:
     if candidate.healthy or candidate.state or candidate.family in WITHIN or candidate.cause in CORES:
         return candidate
     floor = loader_busy_pct(facts)
-    if floor is None or floor < FULL_PCT:
+    if floor is None:
         return candidate
     most = max(0.0, 100 - floor)
     if candidate.share_pct <= most:
         return candidate
-    limit = speedup(candidate.share_pct, floor)
-    return msgspec.structs.replace(candidate, gain_pct=most, speedup_limit=limit)
+    limits = [limit for limit in (candidate.speedup_limit, speedup(candidate.share_pct, floor)) if limit is not None]
+    return msgspec.structs.replace(candidate, gain_pct=most, speedup_limit=min(limits, default=None))

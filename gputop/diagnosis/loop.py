@@ -83,7 +83,15 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
         return 100 * sum(column) / (self.mean_ms * self.n) if column and self.mean_ms else 0.0
 
     def wall_pct(self, part: str) -> float:
-        """Share of wall time of a role, with what an unfinished step has spent evaluating so far."""
+        """Share of wall time of what comes every so many steps: over whole periods where two began in the window.
+
+        Else with what an unfinished step has spent evaluating so far.
+        """
+        column = self.roles.get(part) or []
+        places = [index for index, ms in enumerate(column) if ms > EPISODE_SHARE * self.median_ms]
+        if len(places) > 1:
+            between = slice(places[0], places[-1])
+            return 100 * sum(column[between]) / sum(self.dur[between])
         whole = self.mean_ms * self.n + self.open_eval_ms
         spent = sum(self.roles.get(part) or ()) + (self.open_eval_ms if part == "eval" else 0.0)
         return 100 * spent / whole if whole else 0.0
@@ -109,6 +117,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     period: int | None
     steady: bool
 
+
+EPISODE_SHARE = 0.05
+"""Length, in median steps, from which an evaluation or a save in a step counts as one."""
 
 LONG_RATIO = 3.0
 """A part of a step is long where it takes this many times the part's median and a tenth of the median step."""

@@ -11,7 +11,7 @@ from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import idle, stalled, unknown, warmup
 from gputop.diagnosis.compose import compose
 from gputop.diagnosis.evidence import Facts, gather
-from gputop.diagnosis.loop import Bucket
+from gputop.diagnosis.loop import Bucket, First, Loop
 from gputop.diagnosis.weigh import Judgement, weigh
 from gputop.records import Verdict
 from gputop.view import Segment
@@ -56,6 +56,7 @@ class Judge:
         self._won_at_steps = 0
         self._p99_ms: float | None = None
         self._accidents: dict[int, int] = {}
+        self._firsts: dict[int, First] = {}
 
     def update(self, window: Window) -> Verdict:
         """Judge the run's latest window. Windows must come in time order."""
@@ -78,6 +79,7 @@ class Judge:
         if loop is None:
             return facts
         since = window.to_ns - ACCIDENTS_NS
+        facts, loop = self._with_earlier_epochs(facts, loop, since)
         self._accidents = {n: t for n, t in self._accidents.items() if t >= since}
         for step, ms in zip(loop.steps, loop.dur, strict=True):
             if ms >= LONE_RATIO * loop.median_ms:
@@ -86,7 +88,19 @@ class Judge:
             return facts
         self._accidents[loop.lone[0]] = window.to_ns
         again = _open_ms(window) >= LONE_RATIO * loop.max_ms and not loop.open_eval_ms
-        return gather(window, accidents=True) if again or len(self._accidents) > 1 else facts
+        if again or len(self._accidents) > 1:
+            more = gather(window, accidents=True)
+            return more if more.loop is None else self._with_earlier_epochs(more, more.loop, since)[0]
+        return facts
+
+    def _with_earlier_epochs(self, facts: Facts, loop: Loop, since_ns: int) -> tuple[Facts, Loop]:
+        """The facts with the epochs that began before the window: one may be longer than a window is."""
+        self._firsts = {t: first for t, first in self._firsts.items() if t >= since_ns}
+        self._firsts |= {first.t: first for first in loop.firsts}
+        if len(self._firsts) == len(loop.firsts):
+            return facts, loop
+        loop = msgspec.structs.replace(loop, firsts=tuple(self._firsts[t] for t in sorted(self._firsts)))
+        return msgspec.structs.replace(facts, loop=loop, seen={}), loop
 
     @property
     def segments(self) -> tuple[Segment, ...]:

@@ -197,6 +197,10 @@ def _neighbour_on_device(random: Random, physics: Physics) -> Physics:
 
 def _neighbours(random: Random, physics: Physics) -> Physics:
     cores = random.choice((4, 8, 12))
+    if physics.input.workers > cores // 2:
+        fewer = _change(physics, input={"workers": cores // 2})
+        made = physics.input.decode_ns * fewer.input.workers / physics.input.workers
+        physics = _change(fewer, input={"decode_ns": round(made)})
     return _change(physics, machine={"cores": cores, "others": round(cores * random.uniform(0.3, 4.0))})
 
 

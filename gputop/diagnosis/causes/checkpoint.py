@@ -24,9 +24,9 @@ RARE_SHARE = 0.5
 def examine(facts: Facts) -> Candidate | None:
     """How much of the run is saving, and how often it comes."""
     loop = facts.loop
-    if loop is None or loop.pct("checkpoint") < NOTICE_PCT:
+    if loop is None or loop.wall_pct("checkpoint") < NOTICE_PCT:
         return None
-    share, form = loop.pct("checkpoint"), shape(loop, "checkpoint")
+    share, form = loop.wall_pct("checkpoint"), shape(loop, "checkpoint")
     case = Case(facts)
     case.at_least("wall time in saving", share, ENTER_PCT, "%", "steps", 2.0)
     case.at_most("steps that hold a save", form.long_steps / loop.n, RARE_SHARE, "", "steps", 0.5)

@@ -69,8 +69,15 @@ def examine(facts: Facts) -> Candidate | None:
         headline=f"{waits(wait)}: {_what(facts, away, tailed)}",
         evidence=case.evidence,
         advice=_advice(facts, wait, away),
-        speedup_limit=speedup(wait.lost_pct, min(100.0, machine.worker_pct or 0.0) if wait.workers else 0.0),
+        speedup_limit=speedup(wait.lost_pct, _floor(facts) if wait.workers else 0.0),
     )
+
+
+def _floor(facts: Facts) -> float:
+    """Percent of the step that the workers compute: without the wait for storage that is what is left of a batch."""
+    machine = facts.machine
+    computing = 100 * (1 - machine.workers_in_disk_wait) if machine.workers_in_disk_wait is not None else 100.0
+    return min(computing, machine.worker_pct or 0.0)
 
 
 def _what(facts: Facts, away: str | None, tailed: bool) -> str:

@@ -76,7 +76,7 @@ def examine(facts: Facts) -> Candidate | None:
         headline=f"{waits(wait)}: {_what(facts, wait)}; more workers would make it worse",
         evidence=case.evidence,
         advice=_advice(facts, wait),
-        speedup_limit=speedup(share),
+        speedup_limit=speedup(share, _floor(facts)),
     )
 
 
@@ -108,8 +108,14 @@ def _loop_starved(facts: Facts) -> Candidate | None:
         "have them, though the data keeps up",
         evidence=case.evidence,
         advice=advice,
-        speedup_limit=speedup(share),
+        speedup_limit=speedup(share, _floor(facts)),
     )
+
+
+def _floor(facts: Facts) -> float:
+    """Percent of the step that stays: what the device is busy, and what each worker runs rather than waits to."""
+    running = 100 - facts.machine.worker_wait_pct if facts.machine.worker_wait_pct is not None else 0.0
+    return max(running, facts.device.util_pct or 0.0)
 
 
 def _loop_queued(facts: Facts) -> float:

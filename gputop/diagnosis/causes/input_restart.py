@@ -24,9 +24,9 @@ def examine(facts: Facts) -> Candidate | None:
     loop = facts.loop
     if loop is None or not loop.firsts:
         return None
-    usual = loop.ms("data")
+    usual = loop.ms("data") + _first_batch_ms(facts, loop)
     extra = sum(max(0.0, first.wait_ms - usual) for first in loop.firsts)
-    share = 100 * _share(loop, usual)
+    share = 100 * _share(loop, usual, facts.window.to_ns)
     longest = max(first.wait_ms for first in loop.firsts)
     if share < ENTER_PCT / 2 or longest < LONG_MS:
         return None
@@ -54,12 +54,21 @@ def examine(facts: Facts) -> Candidate | None:
     )
 
 
-def _share(loop: Loop, usual_ms: float) -> float:
+def _first_batch_ms(facts: Facts, loop: Loop) -> float:
+    """What a worker takes for one batch: an epoch's first one is awaited that long, however the workers came up."""
+    machine = facts.machine
+    if machine.worker_pct is None or not machine.workers:
+        return 0.0
+    wall = sum(loop.dur) + sum(first.ms for first in loop.firsts)
+    return min(100.0, machine.worker_pct) / 100 * machine.workers * wall / (loop.n + len(loop.firsts))
+
+
+def _share(loop: Loop, usual_ms: float, now_ns: int) -> float:
     """Share of wall time in epochs' first waits: over whole epochs where the window holds one."""
     opened, last = loop.firsts[:-1], loop.firsts[-1]
     if opened:
         return sum(max(0.0, first.wait_ms - usual_ms) for first in opened) / ((last.t - opened[0].t) / 1e6)
-    wall = sum(loop.dur) + last.ms
+    wall = max(sum(loop.dur) + last.ms, (now_ns - last.t) / 1e6)
     return max(0.0, last.wait_ms - usual_ms) / wall
 
 

@@ -13,7 +13,10 @@ ID = "input-slow-sample"
 FAMILY = "input"
 
 IRREGULAR = 3.0
-"""The 95th percentile of waits over their median from which single waits stick out."""
+"""Long waits over the median one from which single waits stick out."""
+
+RARE_SHARE = 0.2
+"""Share of the steps up to which long waits are single ones; with more, the 95th percentile says how long they are."""
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -24,8 +27,10 @@ def examine(facts: Facts) -> Candidate | None:
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
     case.at_least("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", 3.0)
-    tail = wait.shape.p95_ms / wait.shape.median_ms if wait.shape.median_ms > 0 else None
-    case.at_least("95th percentile of waits over their median", tail, IRREGULAR, "x", "steps", 2.0)
+    form = wait.shape
+    longest = form.long_ms if 1 < form.long_steps < RARE_SHARE * (facts.loop.n if facts.loop else 0) else form.p95_ms
+    tail = max(longest, form.p95_ms) / form.median_ms if form.median_ms > 0 else None
+    case.at_least("long waits over the median one", tail, IRREGULAR, "x", "steps", 2.0)
     left = [share for share in (wait.room_share, wait.free_share) if share is not None]
     if left and min(left) < FREE_SHARE:
         case.at_least("usable cores that are left", 100 * min(left), 100 * FREE_SHARE, "%", "host", 3.0)
