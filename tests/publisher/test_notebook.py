@@ -58,7 +58,7 @@ train()
 for cell in cells:
     shell.run_cell(cell, store_history=True)
 space = shell.user_ns
-speak(sites=sorted(space["sites"]), losses=space["losses"], again=space["again"])
+speak(lines=sorted(space["sites"]), losses=space["losses"], again=space["again"])
 '''
 
 
@@ -70,7 +70,7 @@ def test_cells_of_a_real_shell_interrupted_and_watched_anew(tmp_path: Path) -> N
     assert len(steps) == 14
     assert [index for index, step in enumerate(steps) if step.get("partial")] == [9], "the one that was interrupted"
     assert max(steps[3]["dur_ns"], steps[9]["dur_ns"]) < 450e6, "no pause between cells is in a step"
-    assert said["sites"] == ["In[2]:17"]
+    assert said["lines"] == ["In[2]:17"]
     assert said["again"]
     off = run(tmp_path, CELLS.replace("gputop.watch() is other", "True"), env={"GPUTOP": "0"})
     assert off["steps"] == []
