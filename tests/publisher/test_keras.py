@@ -17,7 +17,7 @@ import torch
 import gputop
 from gputop.publisher import core
 from gputop.publisher.segment import Segment
-from tests.publisher.spoken import line_of, need, run, share, sums, training
+from tests.publisher.spoken import INJECTED, line_of, need, run, share, sums, training
 from tests.publisher.spoken import model as model_of
 
 CODE = """
@@ -121,6 +121,19 @@ def test_losses_are_bit_identical_and_hooks_beside_it_count_nothing_twice(tmp_pa
 def test_gradients_that_accumulate(tmp_path: Path, backend: str) -> None:
     said = keras_run(tmp_path, backend, "callback", "accumulate")
     assert [step["optimizer_step"] for step in training(said)] == [False, True] * 6
+
+
+@pytest.mark.slow
+def test_gputop_run_sees_it_without_a_change(tmp_path: Path) -> None:
+    need("keras")
+    said = run(tmp_path, CODE, "plain", "usual", before=INJECTED, env={"KERAS_BACKEND": "torch"})
+    steps = training(said)
+    sums(said)
+    assert len(steps) == 12
+    assert all({"forward", "backward", "optimizer"} <= set(step["phases_ns"]) for step in steps)
+    for ends in (steps[5], steps[11]):
+        assert ends["phases_ns"]["eval"] > 40e6
+        assert "checkpoint" in ends["phases_ns"]
 
 
 class Callback:

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import gputop
 from gputop.publisher import core, oath
 from gputop.publisher.segment import Segment
-from tests.publisher.spoken import line_of, model, need, run, share, sums, training
+from tests.publisher.spoken import INJECTED, line_of, model, need, run, share, sums, training
 
 CODE = """
 import os, time, warnings, logging
@@ -140,6 +140,19 @@ def test_a_training_that_fails_ends_its_step(tmp_path: Path) -> None:
     last = said["steps"][-1]
     assert last["partial"]
     assert last["dur_ns"] < 40e6, "what follows the error is in no step"
+
+
+@pytest.mark.slow
+def test_gputop_run_sees_it_without_a_change(tmp_path: Path) -> None:
+    need("lightning")
+    said = run(tmp_path, CODE, "plain", "usual", before=INJECTED)
+    steps = training(said)
+    sums(said)
+    assert len(steps) == 12
+    assert all({"forward", "backward", "optimizer"} <= set(step["phases_ns"]) for step in steps)
+    for ends in (steps[5], steps[11]):
+        assert ends["phases_ns"]["eval"] > 40e6
+        assert "checkpoint" in ends["phases_ns"]
 
 
 class Callback:

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import gputop
 from gputop.publisher import core
 from gputop.publisher.segment import Segment
-from tests.publisher.spoken import line_of, model, need, run, share, sums, training
+from tests.publisher.spoken import INJECTED, line_of, model, need, run, share, sums, training
 
 CODE = """
 import os, time, warnings, logging
@@ -118,6 +118,19 @@ def test_accumulated_batches_make_one_step_and_a_resumed_training_goes_on_counti
     resumed = training(run(tmp_path, CODE, "callback", "resume"))
     assert len(resumed) == 6
     assert {step["epoch"] for step in resumed} == {1}
+
+
+@pytest.mark.slow
+def test_gputop_run_sees_it_without_a_change(tmp_path: Path) -> None:
+    need("transformers", "accelerate")
+    said = run(tmp_path, CODE, "plain", "usual", before=INJECTED)
+    steps = training(said)
+    sums(said)
+    assert len(steps) == 12
+    assert all({"forward", "backward", "optimizer"} <= set(step["phases_ns"]) for step in steps)
+    for ends in (steps[5], steps[11]):
+        assert ends["phases_ns"]["eval"] > 40e6
+        assert "checkpoint" in ends["phases_ns"]
 
 
 class TrainerCallback:
