@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from gputop.diagnosis.numbers import quantile
 from gputop.diagnosis.phases import EPISODIC, role
 from gputop.records import Step
@@ -23,7 +25,8 @@ def set_apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[
     """Indices of steady steps, of warm-up and of later epochs' first steps."""
     everything = list(range(len(train)))
     warm = _warmup(train, lengths)
-    firsts = [index for index in everything[1:] if index not in warm and _opens_epoch(train[index - 1], train[index])]
+    opened = [index for index, (before, step) in enumerate(pairwise(train), 1) if _opens_epoch(before, step)]
+    firsts = [index for index in opened if index not in warm]
     profiled = {index for index, step in enumerate(train) if step.profiled}
     apart = {*warm, *firsts, *profiled}
     keep = [index for index in everything if index not in apart]

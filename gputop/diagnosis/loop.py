@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import sub
 from typing import NamedTuple
 
 import msgspec
@@ -146,13 +147,17 @@ def shape(loop: Loop, part: str) -> Shape:
     )
 
 
+LEARNING = frozenset(("train", "warmup"))
+"""Kinds of steps that train."""
+
+
 def train_and_eval(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     """Top-level training steps, and the steps of evaluation loops.
 
     The timeline has set `kind`; where a trace lacks it, a loop that never runs backward beside one that does evaluates.
     """
     whole = [step for step in steps if not step.partial and step.dur_ns > 0]
-    if all(step.kind in ("train", "warmup") for step in whole):
+    if {step.kind for step in whole} <= LEARNING:
         return whole, []
     learning = {step.loader_id for step in whole if step.had_backward}
     train: list[Step] = []
@@ -244,16 +249,16 @@ def _lengths(train: list[Step]) -> list[float]:
 
 def _columns(train: list[Step], lengths: list[float]) -> tuple[dict[str, list[float]], int]:
     """Phases in columns, with `other`; a step whose phases exceed it is scaled down to it and counted contradictory."""
-    names: dict[str, None] = {}
-    for step in train:
-        names.update(dict.fromkeys(step.phases_ns))
+    phases = [step.phases_ns for step in train]
+    names = dict.fromkeys(chain.from_iterable(phases))
     names.pop("other", None)
-    columns: dict[str, list[float]] = {
-        name: [max(0.0, step.phases_ns.get(name, 0)) for step in train] for name in names
-    }
+    columns: dict[str, list[float]] = {name: [of.get(name, 0) for of in phases] for name in names}
+    for name, column in columns.items():
+        if min(column) < 0:
+            columns[name] = [max(0.0, ns) for ns in column]
     other = list(lengths)
     for column in columns.values():
-        other = [left - part for left, part in zip(other, column, strict=True)]
+        other = list(map(sub, other, column))
     contradictory = 0
     for index, left in enumerate(other):
         if left < 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import add
+
 import msgspec
 
 from gputop.diagnosis.evidence import Facts, once
@@ -60,10 +62,10 @@ def _rank(run: Run, steps: tuple[Step, ...], parts: tuple[str, ...]) -> Rank | N
     if run.rank is None or len(train) < 5:
         return None
     names = {phase: role(phase) for phase in {phase for step in train for phase in step.phases_ns}}
-    own = {
-        part: [sum(step.phases_ns.get(name, 0) for name, of in names.items() if of == part) for step in train]
-        for part in parts
-    }
+    own: dict[str, list[int]] = {part: [0] * len(train) for part in parts}
+    for name, of in names.items():
+        if of in own:
+            own[of] = list(map(add, own[of], [step.phases_ns.get(name, 0) for step in train]))
     rest = [max(0, step.dur_ns - sum(step.phases_ns.values())) for step in train]
-    own[HOST] = [marked + left for marked, left in zip(own[HOST], rest, strict=True)]
+    own[HOST] = list(map(add, own[HOST], rest))
     return Rank(run.rank, {part: (median(column) or 0.0) / 1e6 for part, column in own.items()})
