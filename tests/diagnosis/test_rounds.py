@@ -35,7 +35,9 @@ def steady(n: int) -> float:
     return 80.0
 
 
-@pytest.mark.parametrize(("wait", "expected"), [(paced, True), (shifting, True), (now_and_then, False), (steady, False)])
+@pytest.mark.parametrize(
+    ("wait", "expected"), [(paced, True), (shifting, True), (now_and_then, False), (steady, False)]
+)
 def test_the_beat_of_the_workers(wait: Callable[[int], float], expected: bool) -> None:
     def each(n: int) -> dict[str, Any]:
         return {"phases": {"data": wait(n)}, "first_of_epoch": n % 30 == 0 or None}
