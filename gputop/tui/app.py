@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from rich.console import Console
 from textual import events
@@ -22,6 +22,7 @@ from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from gputop import config
 from gputop.records import clean
 from gputop.tui import goto, keeping, keys, travel
 from gputop.tui.asking import Question
@@ -29,9 +30,9 @@ from gputop.tui.draw.overview import columns_in_sight
 from gputop.tui.draw.sight import Sight, chosen
 from gputop.tui.draw.transport import mode_of
 from gputop.tui.filters import Lean
-from gputop.tui.options import Options, Picture
+from gputop.tui.options import Options, Picture, Theme
 from gputop.tui.palette import palette
-from gputop.tui.screens import Overview, Page
+from gputop.tui.screens import MOVES, Overview, Page
 from gputop.tui.sheet import Deed, Standing
 from gputop.tui.terminal import Terminal
 from gputop.view import RunView, View
@@ -87,6 +88,7 @@ class GputopApp(App[int]):
         super().__init__(driver_class=driver_class, ansi_color=True)
         self.animation_level = "none"
         self.options, self.terminal = options, terminal
+        self.theme_shown: Theme = options.theme
         self.shades = palette(options.theme, terminal)
         self.crash: BaseException | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -253,12 +255,16 @@ class GputopApp(App[int]):
     def _answer(self, question: Question, key: str, character: str | None) -> None:
         end = question.take(key, character)
         if end == "done":
+            self._question = None
             question.complaint = question.ends(question.text)
-            end = None if question.complaint else end
-        elif end == "left" and question.changes is not None:
-            question.changes("")
+            if question.complaint:
+                self._question, end = question, None
         if end is not None and self._question is question:
             self._question = None
+        if end == "left" and question.changes is not None:
+            question.changes("")
+        if end == "left" and question.leaves is not None:
+            question.leaves()
         self.show()
 
     def go_to_moment(self, t_ns: int) -> None:
@@ -313,6 +319,62 @@ class GputopApp(App[int]):
         column, reverse = self.orders.get(name, (-1, False))
         self.push_screen(Page(name, Standing(about=about, column=column, reverse=reverse)))
 
+    def action_palette(self) -> None:
+        """Everything there is; what is typed chooses among it."""
+        if self._question is not None:
+            return
+        if isinstance(self.screen, Page) and self.screen.page_name == "palette":
+            self.pop_screen()
+            return
+        self._open("palette")
+        self.call_later(self._ask_palette)
+
+    def _ask_palette(self) -> None:
+        page = self.screen
+        if not isinstance(page, Page):
+            return
+
+        def do(text: str) -> str:
+            page.action_open()
+            return ""
+
+        def leave() -> None:
+            if self.screen is page:
+                self.pop_screen()
+
+        hints = ("type what you look for", "Enter does it", "Esc leaves")
+        self.ask(Question("do", hints, do, changes=page.keep, passes=MOVES, leaves=leave))
+
+    def action_theme(self, name: Theme | Literal[""]) -> None:
+        """Shows another theme; the next one where none is named."""
+        themes = get_args(Theme)
+        if self.terminal.colors == "none":
+            self.say("no colours here: NO_COLOR, --no-color or the terminal says so")
+            return
+        self.theme_shown = name or themes[(themes.index(self.theme_shown) + 1) % len(themes)]
+        self.shades = palette(self.theme_shown, self.terminal)
+        for screen in self.screen_stack:
+            if isinstance(screen, Overview | Page):
+                screen.wear(self.shades)
+        key = keys.shown(self.remapped.get("remember_theme", "ctrl+t"))
+        self.say(f"theme {self.theme_shown}; {key} remembers it")
+
+    def action_remember_theme(self) -> None:
+        """Writes the theme into the configuration file."""
+        self._work(self._remember_theme)
+
+    def _remember_theme(self) -> None:
+        path = Path(self.options.config) if self.options.config else config.path_of()
+        try:
+            config.remember(path, "theme", self.theme_shown)
+        except OSError as error:
+            answer = f"not remembered: {(error.strerror or str(error)).lower()}"
+        except ValueError as error:
+            answer = f"not remembered: {error}"
+        else:
+            answer = f"theme {self.theme_shown} is in {keeping.short(path)}"
+        self._call(partial(self.say, answer))
+
     def _to_overview(self) -> None:
         while isinstance(self.screen, Page):
             self.pop_screen()
@@ -326,6 +388,9 @@ class GputopApp(App[int]):
         elif deed.kind == "run":
             self._to_overview()
             self._select(deed.what)
+        elif deed.kind == "action":
+            self.pop_screen()
+            self.call_later(self.run_action, deed.what)
         elif deed.kind == "replay":
             self._work(lambda: self._borrow(Path(deed.what)))
             self.say(f"opening {clean(Path(deed.what).name, 60)}")

@@ -28,16 +28,17 @@ class Question:
         changes: Callable[[str], None] | None = None,
         passes: frozenset[str] = frozenset(),
         text: str = "",
+        leaves: Callable[[], None] | None = None,
     ) -> None:
         self.asks, self.hints, self.ends, self.passes = asks, hints, ends, passes
-        self.changes = changes
+        self.changes, self.leaves = changes, leaves
         self.text = text
         self.complaint = ""
 
     def take(self, key: str, character: str | None) -> str | None:
         """One key. Gives "done" or "left" when it ends the question."""
         if key == "enter":
-            return "done" if self.text.strip() else "left"
+            return "done" if self.text.strip() or self.leaves is not None else "left"
         if key == "escape" or (key in ("backspace", "ctrl+h") and not self.text):
             return "left"
         self.complaint = ""

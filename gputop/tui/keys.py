@@ -28,6 +28,10 @@ GENERAL: list[BindingType] = [
     Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
     Binding("R", "record", "record", id="record", tooltip="Record what is watched into a file; again: end it"),
     Binding("P", "profile", "profile", id="profile", tooltip="Ask the training to profile its next steps: w shows it"),
+    Binding("ctrl+p", "palette", "palette", id="palette", tooltip="Everything there is, found by typing"),
+    Binding("T", "theme('')", "theme", id="theme", tooltip="The next theme: auto, dark, light, contrast, ansi"),
+    Binding("ctrl+t", "remember_theme", "remember theme", id="remember_theme",
+            tooltip="Write the theme shown into the configuration file"),
     Binding("ctrl+z", "suspend_process", "suspend", id="suspend", tooltip="Back to the shell; fg returns"),
 ]  # fmt: skip
 """What works on every screen."""

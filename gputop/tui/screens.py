@@ -15,6 +15,7 @@ from gputop.tui.asking import Question
 from gputop.tui.draw import footer, header, overview, recorded, transport
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import Block, Line, cut, fit
+from gputop.tui.palette import Palette
 from gputop.tui.pane import Pane
 from gputop.tui.sheet import PAGES, Sheet, Standing, sheet
 
@@ -40,8 +41,16 @@ class _Drawn(Screen[None]):
             yield Pane(name, app.shades, ascii_only=app.terminal.ascii)
 
     def on_mount(self) -> None:
-        if self.gputop.shades.background is not None:
-            self.styles.background = self.gputop.shades.background
+        self.wear(self.gputop.shades)
+
+    def wear(self, shades: Palette) -> None:
+        """Takes another palette."""
+        if shades.background is not None:
+            self.styles.background = shades.background
+        else:
+            self.styles.clear_rule("background")
+        for pane in self.query_children(Pane):
+            pane.repaint(shades, ascii_only=self.gputop.terminal.ascii)
 
     def on_resize(self, event: events.Resize) -> None:
         self.gputop.show(at_once=True)
@@ -148,6 +157,10 @@ class Page(_Drawn):
         self._follow = True
         self.gputop.show()
 
+    def keep(self, words: str) -> None:
+        """Keeps the rows that have these words."""
+        self.stand(filter=words, key="")
+
     def action_open(self) -> None:
         if self._sheet.opens is not None:
             self.gputop.do(self._sheet.opens)
@@ -160,7 +173,7 @@ class Page(_Drawn):
             Question(
                 "filter",
                 ("words that a row must have", "Enter keeps it", "Esc ends it"),
-                changes=lambda text: self.stand(filter=text),
+                changes=self.keep,
                 passes=MOVES,
                 text=self.at.filter,
             )

@@ -11,7 +11,20 @@ import msgspec
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import Line
 
-PAGES = ("why", "gpus", "processes", "runs", "help", "info", "cause", "causes", "zoom", "recordings", "ranks")
+PAGES = (
+    "why",
+    "gpus",
+    "processes",
+    "runs",
+    "help",
+    "info",
+    "cause",
+    "causes",
+    "zoom",
+    "recordings",
+    "ranks",
+    "palette",
+)
 """Pages by name. Each is a module of gputop.tui.pages with `draw(sight, width) -> list[Line]`, or with
 `sheet(sight, width, height, at) -> Sheet` where it has rows to choose, or depends on where it stands."""
 

@@ -194,7 +194,7 @@ def test_the_screen_gets_what_is_in_force(place: Path, monkeypatch: pytest.Monke
 KEYS: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
     "moved": ({"why": "x"}, {"why": "x"}, ""),
     "swapped": ({"why": "g", "gpus": "w"}, {"why": "g", "gpus": "w"}, ""),
-    "characters": ({"filter": "%", "open": "enter, o"}, {"filter": "percent_sign", "open": "enter,o"}, ""),
+    "characters": ({"filter": "%", "open": "enter, O"}, {"filter": "percent_sign", "open": "enter,O"}, ""),
     "unknown": ({"whi": "x"}, {}, "no key named 'whi'; did you mean 'why'?"),
     "taken": ({"why": "g"}, {}, "keys.why: 'g' is taken by 'gpus'"),
     "taken on a page": ({"why": "/"}, {}, "keys.why: 'slash' is taken by 'filter'"),

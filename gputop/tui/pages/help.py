@@ -27,6 +27,8 @@ KEYS = (
     ("s", "save the screen as SVG"),
     ("R", "record what is watched into a file here; R again ends it"),
     ("P", "ask the training for a profile of its next steps; w shows it"),
+    ("Ctrl+P", "palette: everything there is, found by typing"),
+    ("T  Ctrl+T", "the next theme; Ctrl+T writes it into the configuration file"),
     ("space  ←", "pause; back in time, with the keys below"),
     ("Ctrl+Z", "suspend; fg brings it back"),
     ("?  h  F1", "this page; the same key or Esc leaves it"),
