@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from gputop.records import Event
+from gputop.records import Event, GpuProcess
 from gputop.tui.draw import ledger, ribbon
 from gputop.tui.draw.overview import compose
 from gputop.tui.draw.series import axis_labels, graph, nice_top, on_axis
@@ -31,6 +31,19 @@ def test_no_run_says_what_is_awaited_and_how_to_start() -> None:
     assert "gputop run -- python train.py" in shown
     assert "import gputop; gputop.watch()" in shown
     assert "GPU 0" in shown
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 8), (120, 40)])
+def test_a_training_without_a_publisher_is_offered_to_be_attached_to(width: int, height: int) -> None:
+    def on_gpu(name: str) -> View:
+        processes = [GpuProcess(pid=77, name="Xorg"), GpuProcess(pid=4711, name=name, cmdline="python secret.py")]
+        return msgspec.structs.replace(views.no_run(), gpus=(views.gpu_view(gpu={"processes": processes}),))
+
+    shown = text(on_gpu("/usr/bin/python3"), width, height)
+    assert "gputop attach 4711" in shown
+    assert "secret" not in shown
+    assert "gputop run -- python train.py" in shown
+    assert "attach" not in text(on_gpu("firefox"), width, height)
 
 
 def test_no_gpu_says_why_and_shows_the_rest() -> None:

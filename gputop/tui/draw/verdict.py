@@ -109,9 +109,26 @@ def waiting(view: View, width: int, height: int) -> list[Line]:
     text = clean(view.waiting or "waiting for a training process", 300)
     awaited, _, rest = text.partition(": ")
     text = awaited if "gputop run" in rest else text  # the two ways follow, each in a line that can be copied
+    offer = _attachable(view, width)[: max(0, height - 3)]
     lines = [_bar("tone.quiet", [Span(row, "bold" if index == 0 else "")], width)
-             for index, row in enumerate(wrap(text, width - 3, max(1, height - 2)))]  # fmt: skip
+             for index, row in enumerate(wrap(text, width - 3, max(1, height - 2 - len(offer))))]  # fmt: skip
+    lines += offer
     for lead, code in zip(("start it with   ", "or add a line   "), HOW_TO_START, strict=True):
         lead_text = lead if width >= 50 else ""
         lines.append(_bar("tone.quiet", [Span(lead_text, "dim"), Span(code, "key")], width))
     return lines[:height]
+
+
+def _attachable(view: View, width: int) -> list[Line]:
+    """A Python process on a GPU that publishes nothing, and how it can be watched all the same. Its command line is not
+    told: it may be private."""
+    known = {run.run.pid for run in view.runs}
+    for gpu in view.gpus:
+        for process in gpu.gpu.processes or ():
+            name = (process.name or process.cmdline or "").split(" ")[0].rpartition("/")[2]
+            if process.pid in known or not name.startswith(("python", "torchrun")):
+                continue
+            lead = f"{clean(name, 16)} runs on GPU {gpu.gpu.gpu_index}: "
+            spans = [Span(lead if width >= 60 else "", "dim"), Span(f"gputop attach {process.pid}", "key")]
+            return [_bar("tone.quiet", [*spans, Span("  watches it as it is" if width >= 76 else "", "dim")], width)]
+    return []
