@@ -109,6 +109,8 @@ def room_share(facts: Facts, workers: int | None) -> float | None:
     if workers == 0:
         return (machine.cores - 1) / machine.cores
     own = None if machine.own_pct is None else machine.own_pct / 100
+    if own is None and workers and machine.worker_pct is not None:
+        own = workers * machine.worker_pct / 100
     if own is None:
         if machine.cpu_pct is None or machine.cores_all is None:
             return None

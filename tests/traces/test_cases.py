@@ -33,8 +33,8 @@ STEPLESS = ("C27", "C45", "C59", "C67", "C90", "C92")
 """Those of them without a step time: a verdict is of steps, so they are unknown until runs are judged without any."""
 
 MISSED = ("C01", "C28", "C38", "C96")
-"""Those that come out otherwise: no word of workers or cores (C01); busy workers as many as cores look like decoding
-and like too few workers alike, so that it stays unknown (C28); the wait outweighs the copy (C38); two processes on the
+"""Those that come out otherwise: no word of workers or cores (C01); busy workers as many as cores look like
+decoding, the report's second class (C28); the wait outweighs the copy (C38); two processes on the
 device without a figure of either one's use (C96)."""
 
 PARTS = {"data_wait_ms": "data", "h2d_ms": "h2d", "forward_ms": "forward", "backward_ms": "backward",
