@@ -37,7 +37,8 @@ TICKS = 20_000
 """Ticks of the soak: a day at one each 4.3 s, in compressed time. What leaks, leaks by the tick."""
 
 PEER_SECONDS = 20.0
-PEERS = {"nvitop": ["nvitop", "--monitor"], "gpustat": ["gpustat", "--interval", "1"]}
+PEERS = {"nvitop": ["nvitop", "--monitor"]}
+"""gpustat is not among them: it waits for a terminal that answers its questions, which this one does not."""
 
 _CROWD_C = r"""
 #include <stdio.h>
