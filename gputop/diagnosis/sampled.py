@@ -12,6 +12,7 @@ STRETCH = "stretch"
 TRUST = 0.8
 """How far shares from stack samples can be trusted beside the host's clock: fifty samples of a phase are 14 % off."""
 
+_TAKES = re.compile(r"\b[\d.]+(?: [mu]?s)? of [\d.]+ (?:m?s|us|min) per step \(([\d.]+ %)\)")
 _STEP = re.compile(r"\bper step\b|\ban? [\d.]+ m?s step\b")
 
 
@@ -25,6 +26,7 @@ def worded(facts: Facts, headline: str) -> str:
     if how(facts) is None:
         return headline
     if how(facts) == STRETCH:
+        headline = _TAKES.sub(r"\1 of the time", headline)
         headline = _STEP.sub(lambda found: "per second" if found[0] == "per step" else "a second", headline)
     return f"{headline} (sampled)"
 

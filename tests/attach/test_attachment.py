@@ -128,6 +128,7 @@ def test_steps_that_cant_be_told_apart_have_no_time(pid: int) -> None:
     assert run.ledger[0].pct == pytest.approx(70)
     assert "per step" not in run.verdict.headline
     assert run.verdict.cause.startswith("input-")
+    assert "70 % of the time" in run.verdict.headline
 
 
 def test_the_end_of_the_process_is_the_end_of_the_run(pid: int) -> None:

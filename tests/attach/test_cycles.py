@@ -74,6 +74,17 @@ def test_steps_too_short_to_be_told_apart_are_stretches_whose_shares_hold(update
     assert share == pytest.approx(23.7 / (27.8 + update), abs=0.03)
 
 
+def test_stretches_follow_on_one_another_over_the_pause_between_two_runs() -> None:
+    loop = [("data", 23.7), ("forward", 4.1), ("backward", 2.0), ("optimizer", 2.0)]
+    cycles, found = Cycles("r", SAMPLE), []
+    for chunk in range(4):
+        shift = chunk * 2100 * MS
+        found += cycles.feed(Span(one.from_ns + shift, one.to_ns + shift, one.phase) for one in sampled(loop, 2))
+    assert len(found) == 8
+    assert all(1000 <= step.dur_ns / MS <= 1110 for step in found)
+    assert all(sum(step.phases_ns.values()) == step.dur_ns for step in found)
+
+
 def test_steps_that_are_told_apart_are_not_counted_short() -> None:
     loop = [("data", 33.3), ("forward", 21.1), ("backward", 31.7), ("optimizer", 17.9)]
     cycles = Cycles("r", SAMPLE)

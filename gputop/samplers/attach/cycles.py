@@ -108,13 +108,14 @@ class Cycles:
         self._open, self._updated, self._whole, self._torn = [], False, whole, False
 
     def _stretches(self, spans: list[Span]) -> list[Step]:
+        """Stretches of a second, one after the other; the pause between two runs of py-spy goes to what it follows."""
         out: list[Step | None] = []
         for span in spans:
             held = self._stretch
-            if held and span.from_ns - held[-1].to_ns > TORN * self._sample_ns:
-                if held[-1].to_ns - held[0].from_ns >= STRETCH_NS // 2:
-                    out.append(self._step(held[0].from_ns, held[-1].to_ns, held, "stretch"))
-                held = self._stretch = []
+            if held and span.from_ns - held[-1].to_ns > GAP_NS:
+                held.clear()
+            elif held:
+                held[-1] = held[-1]._replace(to_ns=span.from_ns)
             held.append(span)
             if span.to_ns - held[0].from_ns >= STRETCH_NS:
                 out.append(self._step(held[0].from_ns, span.to_ns, held, "stretch"))
