@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import msgspec
 
@@ -238,10 +238,13 @@ def gpu_view(track: GpuTrack, now_ns: int, axis: tuple[int, int], trouble: str |
 
 def burst_note(track: GpuTrack, gpu: Gpu, now_ns: int) -> str | None:
     """What the driver's own samples of the last 10 s show that one gauge hides: bursts and how often they come."""
+    recent = list(takewhile(lambda burst: burst.t > now_ns - 20 * S, reversed(track.bursts)))
+    spread = [value for burst in recent if burst.util_pct for value in (max(burst.util_pct), min(burst.util_pct))]
+    if not spread or max(spread) - min(spread) < 40:
+        return None
     points = sorted(
         (burst.t + dt, value)
-        for burst in track.bursts
-        if burst.t > now_ns - 20 * S
+        for burst in recent
         for dt, value in zip(burst.dt_ns, burst.util_pct, strict=False)
         if burst.t + dt > now_ns - 10 * S
     )
