@@ -7,6 +7,7 @@ from math import ceil
 import msgspec
 
 from gputop.diagnosis import sampled
+from gputop.diagnosis.candidate import speedup
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import Shape, shape
 from gputop.diagnosis.wording import cost, time
@@ -163,6 +164,26 @@ def _share_of_waits(facts: Facts, form: Shape, *, late: bool) -> float | None:
         if wait > bar and ready is not None:
             flags.append(ready > 0)
     return sum(flags) / len(flags) if flags else None
+
+
+LITTLE_ROOM = 1.0
+"""Cores that this run leaves below which another worker would not find one of its own."""
+
+HALF = 0.5
+"""Part of the possible gain that more workers must win for their number, and not the cores, to be what is short."""
+
+
+def cores_short(facts: Facts, wait: InputWait) -> bool:
+    """Whether the workers there is still room for would win less than half of what the wait costs."""
+    cores = facts.machine.cores
+    if not wait.workers or wait.waiting or wait.room_share is None or wait.batch_ms is None or not cores:
+        return False
+    room = wait.room_share * cores
+    if room >= LITTLE_ROOM:
+        return False
+    floor = 100 * wait.batch_ms / (wait.workers + room) / wait.step_ms
+    most, whole = speedup(wait.lost_pct, floor), speedup(wait.lost_pct)
+    return most is not None and whole is not None and most - 1 < HALF * (whole - 1)
 
 
 def waits(wait: InputWait) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import delivered
-from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, ENTER_PCT, FREE_SHARE, input_wait, waits
+from gputop.diagnosis.input_wait import (
+    BUSY_WORKER_PCT,
+    ENTER_PCT,
+    FREE_SHARE,
+    cores_short,
+    input_wait,
+    waits,
+)
 from gputop.diagnosis.machine import STARVED_WORKER_PCT
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
@@ -29,11 +36,14 @@ def examine(facts: Facts) -> Candidate | None:
     room = wait.room_share
     if room is None and machine.worker_pct is None:
         return None
-    if room is not None and room >= 2 * FREE_SHARE:
+    short = cores_short(facts, wait)
+    if room is not None and room >= 2 * FREE_SHARE and not short:
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
-    if room is None:
+    if short:
+        case.weigh("speed-up by more workers on these cores", "small", True, None, "host", 2.0)
+    elif room is None:
         case.missing(2.0)
     else:
         case.at_most("usable cores that this run leaves", 100 * room, 100 * FREE_SHARE, "%", "host", 2.0)
@@ -48,7 +58,7 @@ def examine(facts: Facts) -> Candidate | None:
         case.at_most("CPU of each worker", machine.worker_pct, OVERTHREADED_PCT, "%", "process", 0.5)
     if wait.workers is None:
         case.missing(1.0)
-    elif wait.workers and machine.cores:
+    elif wait.workers and machine.cores and not short:
         case.at_least("workers for each usable core", wait.workers / machine.cores, 0.75, "", "loader", 0.5)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
     if wait.late_share is not None and (room is None or room >= FREE_SHARE):

@@ -11,6 +11,7 @@ from gputop.diagnosis.input_wait import (
     FREE_SHARE,
     IDLE_WORKER_PCT,
     InputWait,
+    cores_short,
     input_wait,
     loader_code,
     waits,
@@ -80,6 +81,8 @@ def examine(facts: Facts) -> Candidate | None:
         case.at_most(
             "longest wait over the usual long one", wait.shape.max_ms / wait.shape.long_ms, UNEVEN, "x", "steps", 2.0
         )
+    if cores_short(facts, wait):
+        case.weigh("speed-up by more workers on these cores", "small", False, None, "host", 3.0)
     away = remote(facts)
     if away and wait.workers and wait.waiting:
         case.weigh("file system of the data set", away, False, None, "loader", 2.0)
