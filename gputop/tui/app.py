@@ -308,9 +308,14 @@ class GputopApp(App[int]):
     def action_page(self, name: str) -> None:
         if self._question is not None:
             return
-        same = isinstance(self.screen, Page) and self.screen.page_name == name
-        self._to_overview()
-        if not same:
+        shown = self.screen.page_name if isinstance(self.screen, Page) else ""
+        if name == "help" and shown not in ("", "help"):
+            self._open(name, shown)  # upon the page that it is about, which Esc leads back to
+            return
+        if name == shown:
+            self.pop_screen()
+        else:
+            self._to_overview()
             self._open(name)
 
     def _open(self, name: str, about: str = "") -> None:

@@ -14,6 +14,7 @@ from gputop.tui.app import GputopApp
 from gputop.tui.glyphs import FAMILIES
 from gputop.tui.lines import Span, fit, plain
 from gputop.tui.pages.cause import in_order
+from gputop.tui.pages.help import HERE
 from gputop.tui.screens import Page
 from gputop.tui.sheet import Standing
 from gputop.tui.tables import Column
@@ -227,3 +228,20 @@ def test_markdown_in_lines() -> None:
         " Head", "", "   Some bold and code, link.", "", "   ∙ one more", "   ∙ two", "", "    │ a", "    │", "    │ b",
         "", "  1. first", "",
     ]  # fmt: skip
+
+
+def test_help_is_first_for_the_page_it_was_asked_for_on_and_leads_back_to_it() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        for key, name in (("w", "why"), ("g", "gpus"), ("a", "ranks"), ("z", "zoom"), ("o", "recordings")):
+            await pilot.press(key, "question_mark")
+            assert f"here: {name}" in text_of(app)
+            assert HERE[name][:20] in text_of(app)
+            await pilot.press("escape")
+            assert isinstance(app.screen, Page)
+            assert app.screen.page_name == name
+        await pilot.press("escape", "question_mark")
+        assert not any(f"here: {name}" in text_of(app) for name in HERE)
+        await pilot.press("question_mark")
+        assert not isinstance(app.screen, Page)
+
+    drive(views.job(), act)

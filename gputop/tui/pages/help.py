@@ -6,7 +6,8 @@ from gputop.tui.draw.ledger import mark
 from gputop.tui.draw.sight import Sight
 from gputop.tui.draw.transport import badge
 from gputop.tui.glyphs import BUCKETS, MARKS, RIBBON
-from gputop.tui.lines import Line, Span, crop, fit
+from gputop.tui.lines import Line, Span, crop, fit, wrap
+from gputop.tui.sheet import Sheet, Standing
 
 KEYS = (
     ("q  Ctrl+C", "quit; the training goes on untouched"),
@@ -61,8 +62,31 @@ FAMILY_TEXTS = {
 }  # fmt: skip
 
 
+HERE = {
+    "why": "what speaks for and against the verdict; Enter reads about the cause; P asks for a profile",
+    "cause": "what the cause looks like, what to do, what fools it; Enter lists all causes; Esc goes back",
+    "causes": "every cause; the arrows choose, Enter reads about one, / filters",
+    "gpus": "each GPU with what slows it and what runs on it; / finds a process, < > sort by load, memory, power",
+    "processes": "the trainer and its workers; CPU of 100 % is one core; < > sort, / filters",
+    "runs": "every training here; the arrows choose, Enter shows one",
+    "ranks": "a cell a rank, as high as it is late; own time leaves out waits for the others; Enter shows a rank",
+    "recordings": "the recordings here; Enter plays one while what is live is still collected; Esc leads back",
+    "zoom": "one panel on an axis that stands still; the arrows choose another, z goes back",
+    "info": "where each figure comes from and how old it is",
+}
+"""What a page shows and which of its keys matter, for help that was asked for there."""
+
+
+def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
+    """Help: first for the page that it was asked for on."""
+    here = HERE.get(at.about, "")
+    lines = [_heading(f"here: {at.about}", width)] if here else []
+    lines += [fit([Span("   "), Span(part)], width) for part in wrap(here, width - 4, 4)]
+    return Sheet([*lines, *([fit([], width)] if here else []), *draw(sight, width)])
+
+
 def draw(sight: Sight, width: int) -> list[Line]:
-    """All lines of the page."""
+    """All that is the same wherever it is asked for."""
     general = [_heading("keys", width), *(_pair(key, text, "key", width) for key, text in KEYS)]
     in_time = [_heading("in time: in a recording, or the past of what is live", width)]
     in_time += [_pair(key, text, "key", width) for key, text in IN_TIME]
