@@ -24,6 +24,7 @@ COMMANDS = {
     "export": "a recording for pandas, DuckDB, spreadsheets or a trace viewer",
     "recover": "save what can be saved of a damaged recording",
     "scrub": "a copy without command lines, users, host names and paths, to be shared",
+    "selftest": "plant bottlenecks on this machine and see what is said of each",
     "doctor": "what works here and what doesn't, each with its mend",
     "config": "the configuration file and what is in force",
     "completion": "completion of commands and options for bash, zsh and fish",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gputop.diagnosis.causes import IDS
+
 DEMOS = Path(__file__).resolve().parents[2] / "demos"
 SCRIPTS = sorted(path.stem for path in DEMOS.glob("*.py") if path.stem not in ("common", "gpu_check"))
 
@@ -41,7 +43,14 @@ WITHOUT_GPU = {
 def test_each_is_listed_with_its_verdict() -> None:
     readme = (DEMOS / "README.md").read_text()
     assert [script for script in SCRIPTS if f"`{script}.py`" not in readme] == []
-    assert len(SCRIPTS) == 10
+    assert len(SCRIPTS) == 12
+
+
+def test_the_suite_of_the_selftest_lists_each_and_no_cause_that_does_not_exist() -> None:
+    suite = json.loads((DEMOS / "suite.json").read_text())
+    assert sorted(suite) == SCRIPTS
+    named = {cause for places in suite.values() for causes in places.values() for one in causes for cause in one}
+    assert named <= set(IDS)
 
 
 def test_each_runs_planted_and_fixed_and_imports_no_gputop() -> None:
