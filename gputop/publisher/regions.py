@@ -12,9 +12,10 @@ from typing import Any
 
 from gputop.publisher.device import DeviceClock
 from gputop.publisher.segment import Segment
+from gputop.publisher.worth import Key, Row, Worth
 
 MAX_MARKS = 8
-"""Marks a step: each costs the host some microseconds."""
+"""Marks a step besides the one it begins with: each costs the host some microseconds."""
 
 STEPS_LATE = 2
 """Steps that pass before a step's marks are first asked for."""
@@ -50,9 +51,10 @@ class Mark:
 class Region:
     """The part of a loop between two marks. `idle` is whether the queue was empty at its end; None is not known."""
 
-    __slots__ = ("begin", "end", "idle", "name")
+    __slots__ = ("begin", "end", "idle", "key", "name")
 
-    def __init__(self, name: str, begin: Mark, end: Mark, idle: bool | None) -> None:
+    def __init__(self, name: str, begin: Mark, end: Mark, idle: bool | None, key: Key | None = None) -> None:
+        self.key = key
         self.name = name
         self.begin = begin
         self.end = end
@@ -73,6 +75,7 @@ class Regions:
         self._count = 0
         self._memory_at = 0
         self._loose_ns = SHARED_NS
+        self._worth = Worth(MAX_MARKS)
 
     def request(self, now: int) -> None:
         """The loop asks for a batch: a mark that a new segment may begin with."""
@@ -94,25 +97,32 @@ class Regions:
     def boundary(self, seg: Segment, name: str, now: int) -> None:
         """The part `name` ends here."""
         last = self._last
-        if seg.regions is not None and len(seg.regions) >= MAX_MARKS:
-            self._last = None
-            return
         if not self._clock.ready():
             self._last = None
             return
-        if last is not None and self._shares(last, name, now):
+        row, launched = seg.row, self._clock.launched()
+        if row is None and last is not None:
+            row = seg.row = Row(last.at, last.launched)
+        elif row is None:
+            row = seg.row = Row(now - SHARED_NS, launched)
+        if self._shares(row, name, now, launched):
             return
+        key = row.add(name, now, launched)
+        if not self._worth.marked(key, row):
+            self._last = None
+            return
+        row.marks += 1
         idle = None if self._drained else self._clock.idle()
         self._drained = False
         mark = self._last = self._mark(now)
         if last is not None:
-            self._put(seg, Region(name, last, mark, idle))
+            self._put(seg, Region(name, last, mark, idle, key))
 
-    def _shares(self, last: Mark, name: str, now: int) -> bool:
-        """Whether the part ends so close to the last mark that it needs none of its own."""
-        if now - last.at < SHARED_NS:
+    def _shares(self, row: Row, name: str, now: int, launched: int | None) -> bool:
+        """Whether the part ends so close to the one before that it needs no mark of its own."""
+        if now - row.before < SHARED_NS:
             return True
-        return name == "other" and now - last.at < self._loose_ns and self._clock.launched() == last.launched
+        return name == "other" and now - row.before < self._loose_ns and launched == row.launched
 
     def drained(self) -> None:
         """The host has just waited for the device: an empty queue at the next boundary says nothing."""
@@ -125,6 +135,9 @@ class Regions:
         if seg.end - self._memory_at > MEMORY_EVERY_NS and self._clock.ready():
             self._memory_at = seg.end
             seg.say(**self._clock.memory())
+        if seg.row is not None:
+            self._worth.finish(seg.row)
+            seg.row = None
         self._waiting.append((seg, self._count))
         while self._waiting:
             seg, count = self._waiting[0]
@@ -163,6 +176,8 @@ class Regions:
         empty: list[bool] = []
         for region in seg.regions or ():
             ns = max(0, self._clock.elapsed_ns(region.begin.raw, region.end.raw))
+            if region.key is not None:
+                self._worth.timed(region.key, ns)
             if region.name != "other":
                 device[region.name] = device.get(region.name, 0) + ns
             if _launched_nothing(region):

@@ -55,6 +55,7 @@ class Segment:
     extra: dict[str, Any] | None = None
     sites: dict[tuple[str, str], list[int]] | None = None
     regions: list[Any] | None = None
+    row: Any = None
     child: list[Any] | None = None
     into: tuple[Segment, int] | None = None
 

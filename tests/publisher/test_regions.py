@@ -236,3 +236,32 @@ def test_short_gaps_between_named_phases_leave_marks_for_the_last_one(launches: 
         assert record.gpu_idle_ns["sync"] == pytest.approx(10 * MS, rel=0.05)
         assert record.gpu_ns is not None
         assert record.gpu_ns["forward"] == pytest.approx(10 * MS, rel=0.06), "a gap's work is not forward's"
+
+
+def test_the_longest_of_more_parts_than_marks_are_timed_wherever_they_are() -> None:
+    queue = Queue(counts=False)
+    acted = acted_on(queue)
+    source = acted.construct(Source(0))
+    names = [f"part{n}" for n in range(14)]
+    for _ in range(30):
+        made = queue.made
+        acted.batch(source, 1)
+        for name in names:
+            with acted.phase(name):
+                queue.launch(9 if name == "part12" else 1)
+                acted.work(10 if name in ("part10", "part12") else 2)
+        acted.backward(1)
+        assert queue.made - made <= MAX_MARKS + 1
+    seen = [record.gpu_ns or {} for record in records(acted)]
+    known = {name for device in seen for name in device}
+    assert known >= set(names), "each is timed now and then"
+    settled = seen[12:]
+    assert len(settled) >= 10
+    for device in settled:
+        assert device["part10"] == pytest.approx(10 * MS, rel=0.01)
+        assert device["part12"] == pytest.approx(10 * MS, rel=0.01), "the 12th part, with no other part's time"
+        assert all(
+            ns == pytest.approx(2 * MS)
+            for name, ns in device.items()
+            if name.startswith("part") and name not in ("part10", "part12")
+        )
