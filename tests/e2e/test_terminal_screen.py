@@ -102,7 +102,7 @@ def test_sixteen_colors_are_the_terminals_own() -> None:
 def test_ascii_where_nothing_else_can_be_shown(words: tuple[str, ...], env: dict[str, str]) -> None:
     with Terminal("view", *words, env=env) as terminal:
         terminal.wait_for(READY)
-        terminal.press(b"?")
+        terminal.press(b"?\x1b[6~")
         terminal.wait_for(b"waiting for the next batch")
         terminal.press(b"q")
         terminal.ended()
