@@ -124,7 +124,8 @@ def _loop_queued(facts: Facts) -> float:
     if machine.main_wait_pct is None or lost is None or lost.total_pct is None:
         return 0.0
     others = part_of_others(machine) or 0.0
-    return max(0.0, min(machine.main_wait_pct * (1 - others), lost.total_pct - lost.pct("data")))
+    idle = min(100.0, lost.total_pct + lost.unseen_pct) - lost.pct("data")
+    return max(0.0, min(machine.main_wait_pct * (1 - others), idle))
 
 
 def _queued_pct(machine: Machine, worker_pct: float) -> float:
