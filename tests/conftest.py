@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,9 @@ import pytest
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A suite started in the background inherits an ignored SIGINT, and so would every child that a test interrupts."""
+
+os.environ["GPUTOP_CONFIG"] = os.devnull
+"""Whoever runs the suite may have settings of their own."""
 
 
 @pytest.fixture
