@@ -106,9 +106,16 @@ class Feed:
         """Go on (or back) by so much time."""
         self._order(lambda: self._transport.seek(self._transport.position().at_ns + delta_ns))
 
-    def seek_step(self, n: int) -> None:
-        """Go to where step `n` of the run began."""
-        self._order(lambda: self._go(self._transport.step_start(n, self._axis.run_id)))
+    def seek_step(self, n: int, absent: Callable[[], object] = lambda: None) -> None:
+        """Go to where step `n` of the run began. Where there is none, nothing moves and `absent` is called."""
+
+        def go() -> None:
+            moment = self._transport.step_start(n, self._axis.run_id)
+            if moment is None:
+                absent()
+            self._go(moment)
+
+        self._order(go)
 
     def seek_pct(self, pct: float) -> None:
         """Go to a share (0-100) of the span."""

@@ -329,6 +329,18 @@ class TestReplaying:
             driven.turn()
             assert driven.at() == wanted
 
+    def test_a_step_that_there_is_not_is_told_and_nothing_moves(self, driven: Driven) -> None:
+        told: list[int] = []
+        driven.until(20)
+        driven.feed.pause()
+        driven.feed.seek_step(99_999, lambda: told.append(1))
+        driven.turn()
+        assert told == [1]
+        assert driven.at() == 20
+        driven.feed.seek_step(100, lambda: told.append(2))
+        driven.turn()
+        assert told == [1]
+
     def test_stepping_pauses(self, driven: Driven) -> None:
         driven.until(20)
         driven.feed.step(1)

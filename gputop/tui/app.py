@@ -56,6 +56,9 @@ PROFILED_STEPS = 10
 FAULT_S = 10.0
 """How long a fault in the configuration is shown when the screen begins."""
 
+NO_MORE = "nobody writes into this recording any more: this is its end"
+"""Said where a replay that followed a recording stops."""
+
 SHELF_S = 0.2
 """While recordings are looked through, how often those known so far are shown."""
 
@@ -107,6 +110,7 @@ class GputopApp(App[int]):
         self.orders: dict[str, tuple[int, bool]] = {}
         self.remapped, self._faults = keys.checked(options.keys)
         self._faults = [*options.faults, *self._faults]
+        self.recorded: dict[str, None] = {}
         self._eager = 0
         self._opening = False
         self._note, self._note_until = "", 0.0
@@ -158,6 +162,10 @@ class GputopApp(App[int]):
             self._peeking.pause()
 
     def _look(self, view: View) -> None:
+        if view.recording is not None:
+            self.recorded[view.recording.path] = None
+        if mode_of(self._fast) == "following" and mode_of(view) == "end":
+            self._note, self._note_until = NO_MORE, self._clock() + FAULT_S
         self._fast = view
         history_ns, calm_ns = (SLOW_HISTORY_NS, SLOW_CALM_NS) if self.options.slow_link else (HISTORY_NS, CALM_NS)
         differs = _differs(self._calm, view, self._run_id)
@@ -211,11 +219,10 @@ class GputopApp(App[int]):
         columns = columns_in_sight(self.size.width)
         self._moved(travel.travel(name, self._picture, self._picture.view(), columns))
 
-    def _moved(self, refusal: str) -> None:
-        if refusal:
-            self.say(refusal)
-            return
+    def _moved(self, answer: str) -> None:
         self._note = ""
+        if answer:
+            self.say(answer)
         self._await()
 
     def _await(self) -> None:
@@ -233,7 +240,9 @@ class GputopApp(App[int]):
         if cursor is None:
             return travel.NO_TIME_AXIS
         try:
-            travel.go(goto.place(text, cursor), self._picture)
+            place = goto.place(text, cursor)
+            absent = partial(self.say, f"there is no step {place.step} here, and none after it")
+            travel.go(place, self._picture, lambda: self._call(absent))
         except goto.Nowhere as error:
             return str(error)
         self._moved("")
@@ -279,7 +288,7 @@ class GputopApp(App[int]):
         elif view.recording is not None and view.recording.state != "ended":
             self._picture.stop_recording()
             self._moved("")
-            self.say(f"recorded into {keeping.short(Path(view.recording.path))}")
+            self.say(f"recorded into {keeping.short(Path(view.recording.path))}; see gputop report")
         elif not self._opening:
             self._opening = True
             self._work(self._begin_recording)

@@ -113,8 +113,12 @@ def short(path: Path) -> str:
     home = os.path.expanduser("~")
     text = str(path)
     text = clean("~" + text[len(home) :] if text.startswith(home + os.sep) else text, 1000)
-    return text if len(text) <= MOST_PATH else "…" + text[1 - MOST_PATH :]
+    if len(text) <= MOST_PATH:
+        return text
+    begins = [at for at, char in enumerate(text) if char == os.sep and len(text) - at < MOST_PATH]
+    return "…" + (text[begins[0] :] if begins else text[1 - MOST_PATH :])
 
 
 MOST_PATH = 44
-"""Characters of a path in the last line: beside it there must be room for what was done."""
+"""Characters of a path in the last line: beside it there must be room for what was done. Of a longer one the folders
+that fit are told whole."""

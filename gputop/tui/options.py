@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -31,8 +31,9 @@ class Controls(Protocol):
     def seek_by(self, delta_ns: int) -> None:
         """Go that much later."""
 
-    def seek_step(self, n: int) -> None:
-        """Go to where a step of the run began."""
+    def seek_step(self, n: int, absent: Callable[[], object] = ...) -> None:
+        """Go to where a step of the run began. Where there is none, nothing moves and `absent` is called, on whatever
+        thread found that out."""
 
     def step(self, direction: int) -> None:
         """Pause, and go to the end of the next (1) or the previous (-1) step."""

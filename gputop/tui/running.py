@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from contextlib import suppress
+from os.path import isfile
+from shlex import quote
 
+from gputop.records import clean
 from gputop.tui.guard import Guard
 from gputop.tui.options import Options, Picture
 from gputop.tui.terminal import Terminal, examine
@@ -42,6 +46,7 @@ def run(picture: Picture, options: Options) -> int:
         code = guard.code
         picture.close()
         app.close_borrowed()
+        _tell(app.recorded)
     if code is not None:
         return code
     if app.crash is not None:
@@ -54,6 +59,13 @@ def _prepare(terminal: Terminal) -> None:
     """Tells Textual, which reads its settings when imported, what was decided about the terminal."""
     os.environ["TEXTUAL_COLOR_SYSTEM"] = _SYSTEMS[terminal.colors]
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
+
+
+def _tell(recorded: Iterable[str]) -> None:
+    """Where recordings lie that were made meanwhile: the screen that said so is gone."""
+    lines = [f"gputop: recorded into {path}; see gputop report {quote(path)}" for path in recorded if isfile(path)]
+    with suppress(OSError, ValueError):  # a terminal that went away
+        print("".join(f"{clean(line, 2000)}\n" for line in lines), end="", file=sys.stderr, flush=True)
 
 
 def _confess(error: BaseException, *, debug: bool) -> None:

@@ -23,16 +23,17 @@ NO_TIME_AXIS = "there is no past to go to yet"
 
 
 def travel(name: str, picture: Picture, view: View, columns: int) -> str:
-    """Does the move of that name (see MOVES); gives a sentence where it can't be done, else ""."""
+    """Does the move of that name (see MOVES); gives a sentence where it can't be done, or where what it did is easily
+    overlooked, else ""."""
     if view.cursor is None:
         return NO_TIME_AXIS
     return MOVES[name](Reach(picture, view, view.cursor, columns)) or ""
 
 
-def go(place: Place, picture: Picture) -> None:
-    """Goes to a place."""
+def go(place: Place, picture: Picture, absent: Callable[[], object]) -> None:
+    """Goes to a place. `absent` is called, later and from any thread, where there is no such step."""
     if place.step is not None:
-        picture.seek_step(place.step)
+        picture.seek_step(place.step, absent)
     elif place.t_ns is not None:
         picture.seek(place.t_ns)
 
@@ -55,16 +56,19 @@ def _to_end(reach: Reach) -> str | None:
     return None
 
 
-def _in_a_replay(does: Callable[[Reach], None], else_say: str) -> Callable[[Reach], str | None]:
+def _in_a_replay(does: Callable[[Reach], str | None], else_say: str) -> Callable[[Reach], str | None]:
     def move(reach: Reach) -> str | None:
-        if not reach.cursor.replay:
-            return else_say
-        does(reach)
-        return None
+        return does(reach) if reach.cursor.replay else else_say
 
     return move
 
 
+def _skip_idle(reach: Reach) -> str:
+    reach.picture.toggle_skip_idle()
+    return "stretches without training are shown again" if reach.cursor.skip_idle else _SKIPPED
+
+
+_SKIPPED = "stretches without training are left out; the same key shows them"
 _SPEED = "what is live can't run faster or slower; + and - are for a replay"
 _IDLE = "idle stretches can be skipped in a replay only"
 
@@ -82,6 +86,6 @@ MOVES: dict[str, Callable[[Reach], str | None]] = {
     "slower": _in_a_replay(lambda reach: reach.picture.slower(), _SPEED),
     "to_start": lambda reach: reach.picture.seek(reach.cursor.from_ns),
     "to_end": _to_end,
-    "skip_idle": _in_a_replay(lambda reach: reach.picture.toggle_skip_idle(), _IDLE),
+    "skip_idle": _in_a_replay(_skip_idle, _IDLE),
 }
-"""Every move by name; each gives a sentence where it can't be done."""
+"""Every move by name; each gives a sentence where there is something to say."""

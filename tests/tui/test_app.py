@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from gputop.tui import keeping
 from gputop.tui.app import GputopApp
 from gputop.tui.lines import plain
 from gputop.tui.options import Options
@@ -170,6 +171,14 @@ def test_keeping_says_why_it_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert "no snapshot:" in text_of(app)
 
     drive(views.view(), act)
+
+
+def test_a_long_path_loses_whole_folders_not_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert keeping.short(Path("/home/ada/x/screen.svg")) == "~/x/screen.svg"
+    saved = Path("/home/ada/.local/state/gputop/screen-20260921-141000.svg")
+    assert keeping.short(saved) == "…/state/gputop/screen-20260921-141000.svg"
+    assert keeping.short(Path("/" + "x" * 60)) == "…" + "x" * 43
 
 
 def test_q_asks_to_leave_with_success() -> None:

@@ -19,6 +19,7 @@ from gputop.tui import keys
 from gputop.tui.app import GputopApp
 from gputop.tui.draw import transport
 from gputop.tui.pane import Pane
+from gputop.tui.running import _tell
 from gputop.tui.travel import MOVES
 from tests.tui import views
 from tests.tui.test_app import drive, text_of
@@ -141,8 +142,41 @@ GONE: dict[str, tuple[Any, ...]] = {
 def test_go_to_takes_what_it_promises() -> None:
     pressed = [key for text in GONE for key in ("colon", *typed(text), "enter")]
     calls, shown = asked(views.replay(), pressed)
-    assert calls == list(GONE.values())
+    assert [call[:2] for call in calls] == list(GONE.values())
     assert "q quit" in shown
+
+
+def test_a_step_that_there_is_not_is_answered() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        await pilot.press("colon", *typed("step 99999"), "enter")
+        ((_, n, absent),) = picture.asked
+        assert n == 99999
+        assert "no step" not in text_of(app)
+        thread = threading.Thread(target=absent)
+        thread.start()
+        thread.join()
+        await pilot.pause()
+        assert "there is no step 99999 here" in text_of(app)
+
+    drive(views.replay(), act)
+
+
+def test_leaving_out_idle_stretches_is_answered() -> None:
+    assert "stretches without training are left out" in asked(views.replay(), ["S"])[1]
+    calls, shown = asked(views.replay(skip_idle=True), ["S"])
+    assert calls == [("toggle_skip_idle",)]
+    assert "stretches without training are shown again" in shown
+
+
+def test_a_recording_that_nobody_writes_any_more_says_so() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        app.tick()
+        assert "nobody writes" not in text_of(app)
+        picture.shown = views.replay(playing=False, at_end=True)
+        app.tick()
+        assert "nobody writes into this recording any more" in text_of(app)
+
+    drive(views.replay(live=True, at_end=True), act)
 
 
 def test_go_to_says_what_is_wrong_and_lets_mend_it() -> None:
@@ -281,10 +315,31 @@ def test_a_recording_that_cannot_begin_says_why(fake: type[Fake], fault: Excepti
 def test_the_same_key_ends_it(fake: type[Fake]) -> None:
     calls, says = record(views.recording())
     assert calls == [("stop_recording",)]
-    assert "gputop-20260921-141000.gputop" in says
+    assert "gputop-20260921-141000.gputop; see gputop report" in says
     ended = msgspec.structs.replace(views.recording(state="ended"))
     calls, _ = record(ended)
     assert [call[0] for call in calls] == ["record"]
+
+
+def test_where_it_was_recorded_is_told_when_the_screen_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "a run.gputop"
+    there.write_bytes(b"x")
+    recorded: dict[str, None] = {}
+
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        app.tick()
+        picture.shown = views.recording(path=str(tmp_path / "deleted.gputop"))
+        app.tick()
+        picture.shown = views.live()
+        app.tick()
+        recorded.update(app.recorded)
+
+    drive(views.recording(path=str(there)), act)
+    assert len(recorded) == 2
+    _tell(recorded)
+    assert capsys.readouterr().err == f"gputop: recorded into {there}; see gputop report '{there}'\n"
 
 
 def test_a_replay_is_not_recorded(fake: type[Fake]) -> None:

@@ -11,8 +11,10 @@ from textual.pilot import Pilot
 from gputop.records import Process, Worker
 from gputop.tui import book, listing, markdown
 from gputop.tui.app import GputopApp
+from gputop.tui.draw.sight import Sight
 from gputop.tui.glyphs import FAMILIES
 from gputop.tui.lines import Span, fit, plain
+from gputop.tui.pages import help as help_page
 from gputop.tui.pages.cause import in_order
 from gputop.tui.pages.help import HERE
 from gputop.tui.screens import Page
@@ -245,3 +247,10 @@ def test_help_is_first_for_the_page_it_was_asked_for_on_and_leads_back_to_it() -
         assert not isinstance(app.screen, Page)
 
     drive(views.job(), act)
+
+
+def test_help_says_all_of_every_line_at_80_columns() -> None:
+    for view in (views.view(), views.replay()):
+        lines = [plain(line) for line in help_page.draw(Sight(view=view, slow=view), 80)]
+        assert not [line for line in lines if "…" in line]
+        assert any(line.startswith("   +  ") for line in lines)

@@ -145,6 +145,7 @@ def test_the_page_of_sources_tells_of_time_and_recording() -> None:
     view = views.recording(dropped=3, said=("the disk was full for 12 s",))
     shown = "\n".join(map(plain, info.draw(Sight(view=view, slow=view), 120)))
     for part in ("what was collected so far, 0:15:00 long", "gputop-20260921-141000.gputop", "65 steps",
+                 "for 12 s, 1.2 MB on disk",
                  "3 records lost", "the disk was full for 12 s"):  # fmt: skip
         assert part in shown, part
     replay = views.replay(skip_idle=True)

@@ -22,7 +22,7 @@ KEYS = (
     ("i", "sources: where each figure comes from and how old it is"),
     ("Enter", "why; on why: the page about the cause; in a list: open"),
     ("/", "filter a list: the rows that have all words"),
-    ("<  >  I", "sort a list by another column; the other way round"),
+    ("<  >  I", "sort a list by the column before, the next; turn it round"),
     ("tab  shift+tab", "next and previous run; on the overview also ↑ ↓ and k j"),
     ("y", "copy the verdict: to the clipboard (OSC 52) and to a file"),
     ("s", "save the screen as SVG"),
@@ -30,7 +30,7 @@ KEYS = (
     ("P", "ask the training for a profile of its next steps; w shows it"),
     ("Ctrl+P", "palette: everything there is, found by typing"),
     ("T  Ctrl+T", "the next theme; Ctrl+T writes it into the configuration file"),
-    ("space  ←", "pause; back in time, with the keys below"),
+    ("space  ←", "pause; go back in time: its keys have a part of their own"),
     ("Ctrl+Z", "suspend; fg brings it back"),
     ("?  h  F1", "this page; the same key or Esc leaves it"),
 )
@@ -107,6 +107,7 @@ def draw(sight: Sight, width: int) -> list[Line]:
     for letter in dict.fromkeys(MARKS.values()):
         names = ", ".join(kind.replace("_", " ") for kind, other in MARKS.items() if other == letter)
         lines.append(_pair(letter, names, "warn", width))
+    lines.append(_pair("+", "several of them at one place", "warn", width))
     lines += [fit([], width), _heading("figures that are not there", width)]
     lines += [
         _pair("–", "not known yet", "dim", width),
@@ -116,9 +117,11 @@ def draw(sight: Sight, width: int) -> list[Line]:
         _pair("12 s old", "stale: the last sample is older than four seconds", "stale", width),
     ]
     lines += [fit([], width), _heading("mouse", width)]
-    lines.append(
-        _pair("wheel", "scrolls pages; a click on the map goes there; Shift-drag selects text as usual", "", width)
-    )
+    lines += [
+        _pair("wheel", "scrolls pages", "", width),
+        _pair("click", "on the map: goes there", "", width),
+        _pair("Shift-drag", "selects text as usual", "", width),
+    ]
     return lines
 
 
