@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Any
 
 from gputop.feed import Feed
-from gputop.report.plain import PlainStream
 from gputop.sources import Source
 from gputop.view import View
 
@@ -42,6 +41,7 @@ class _Ended(Exception):  # noqa: N818
 
 def stream(source: Source, *, seconds: float | None = None, until_firm: bool = False) -> int:
     """Print a line whenever a verdict changes, until interrupted, `seconds` have passed or a verdict is firm."""
+    from gputop.report.plain import PlainStream
 
     def ended(number: int, frame: FrameType | None) -> None:
         raise _Ended

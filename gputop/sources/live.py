@@ -6,19 +6,21 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import zmq
 
 from gputop.recording.past import Past
 from gputop.records import AnyRecord, Event, Loader, Run
 from gputop.samplers import namespaces
-from gputop.samplers.attach.attachment import Attachment
-from gputop.samplers.attach.tool import Refused
 from gputop.samplers.supervisor import Supervisor
 from gputop.sources import Transport
 from gputop.sources.clock import TraceClock
 from gputop.sources.subscriber import S, Subscriber
 from gputop.wire import cards, places
+
+if TYPE_CHECKING:
+    from gputop.samplers.attach.attachment import Attachment
 
 SILENT_AFTER_NS = 3 * S
 """A run that has a card but says nothing for this long is named."""
@@ -146,6 +148,9 @@ class LiveSource:
 
         Only the thread that polls may call this, or whoever has not yet handed the source to one.
         """
+        from gputop.samplers.attach.attachment import Attachment
+        from gputop.samplers.attach.tool import Refused
+
         directories = [place.path for place in places.reading_places(self._env)]
         if any(found.card.pid == pid for found in cards.find("run", directories, sweep=False)):
             raise Refused(f"process {pid} has gputop's publisher in it", "watch it with plain `gputop`: it is measured")

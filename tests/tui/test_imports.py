@@ -22,6 +22,15 @@ def test_the_package_itself_needs_no_textual() -> None:
     assert not {name for name in loaded("import gputop.tui") if name.split(".")[0] in ("textual", "rich")}
 
 
+def test_before_the_first_picture_of_what_is_live_nothing_is_loaded_that_it_does_not_show() -> None:
+    modules = loaded("import gputop.cli.live, gputop.tui.app, gputop.tui.running")
+    assert "gputop.sources.live" in modules
+    assert not modules & {"gputop.samplers.attach.attachment", "gputop.report.plain", "gputop.tui.shelf", "psutil"}
+    assert not {
+        name for name in modules if name.startswith(("gputop.tui.pages.", "gputop.tui.markdown", "gputop.tui.book"))
+    }
+
+
 def test_the_app_loads_no_page_no_numbers_library_and_no_markup_highlighter() -> None:
     modules = loaded("import gputop.tui.app, gputop.tui.running")
     assert "textual.app" in modules
