@@ -350,20 +350,35 @@ class Loop:
         else:
             self._emit(seg)
 
-    def finish(self, now: int, *, partial: bool = True) -> None:
-        """The process ends, or rests: what is open goes out as it stands, `partial` unless it is known to be whole."""
+    def finish(self, now: int, *, partial: bool | None = None) -> None:
+        """The process ends, or rests: what is open goes out as it stands. `partial` says whether that was cut short.
+
+        Without a word the training step is whole if its optimizer has stepped and no mark is open in it. It ends with
+        its last mark then: what follows is no step's time but that of the script's end.
+        """
+        whole = partial is None and self._whole()
+        open_at = self.tail or self.train
+        if whole and open_at is not None and not self.levels:
+            now = open_at.since
         self.join(now)
         if self.levels and self.seg is not None:
-            self.seg.partial = partial
+            self.seg.partial = partial is not False
         while self.levels:
             self.leave_level(now)
         train, self.train, self.seg = self.train, None, None
         if train is not None:
-            train.partial = partial
+            train.partial = not whole if partial is None else partial
+            if whole:
+                train.cpu_from = None  # the thread's CPU time is known at the end of the process only
             self._close(train, now)
             self._out(train)
         if self.regions is not None:
             self.regions.flush(self._emit)
+
+    def _whole(self) -> bool:
+        """Whether the open training step has done all that a training step does."""
+        train, tail = self.train, self.tail
+        return train is not None and train.optimizer and not train.stack and (tail is None or not tail.stack)
 
 
 def _merge(parts: list[Segment]) -> Segment:

@@ -30,8 +30,8 @@ def test_plain_loop_of_two_epochs() -> None:
     assert [seg.first for seg in acted.steps] == [True, False, False, True, False, False]
     assert [seg.batches for seg in acted.steps] == [1] * 6
     assert [seg.n for seg in acted.steps] == list(range(6))
-    assert [seg.partial for seg in acted.steps] == [False] * 5 + [True]
-    assert sum(seg.end - seg.start for seg in acted.steps) == acted.now
+    assert not any(seg.partial for seg in acted.steps)
+    assert sum(seg.end - seg.start for seg in acted.steps) == acted.now - 5 * MS, "the script's end is no step's time"
 
 
 def test_work_after_the_step_is_other_and_never_data() -> None:
@@ -40,9 +40,9 @@ def test_work_after_the_step_is_other_and_never_data() -> None:
     for _ in range(4):
         acted.train_step(source)
         acted.work(15)
-    for _, duration, phases in acted.finish():
-        assert duration == 22
-        assert phases == STEP
+    steps = acted.finish()
+    assert [duration for _, duration, _ in steps] == [22, 22, 22, 7]
+    assert all(phases == STEP for _, _, phases in steps)
 
 
 def test_validation_inside_the_loop_is_eval_in_the_step_and_steps_of_its_own() -> None:
@@ -81,8 +81,8 @@ def test_validation_after_the_epoch_belongs_to_its_last_step() -> None:
         acted.stop(other)
         acted.work(3)
     train = [step for step in acted.finish() if step[0] == "train"]
-    assert [step[1] for step in train] == [7, 40, 7, 40]
-    assert train[1][2] == {**STEP, "eval": 30.0}
+    assert [step[1] for step in train] == [7, 40, 7, 37]
+    assert train[1][2] == train[3][2] == {**STEP, "eval": 30.0}
 
 
 def test_validation_left_by_break_ends_when_its_iterator_is_dropped() -> None:
@@ -121,7 +121,46 @@ def test_training_left_by_break_keeps_what_follows_in_its_last_step() -> None:
         acted.train_step(source)
         acted.ledger.close(source, acted.now)
         acted.work(4)
-    assert [step[1] for step in acted.finish()] == [7, 11, 7, 11]
+    assert [step[1] for step in acted.finish()] == [7, 11, 7, 7]
+
+
+def test_the_last_step_of_a_training_counts_and_its_scripts_end_does_not() -> None:
+    for ending in ("exhausted", "left", "saved"):
+        acted = Acted()
+        source = acted.construct(Source(0))
+        for _ in range(100):
+            acted.train_step(source)
+        if ending != "left":
+            acted.stop(source)
+        if ending == "saved":
+            acted.work(2)
+            token = acted.ledger.enter("checkpoint", acted.now)
+            acted.work(5)
+            acted.ledger.leave(token, acted.now)
+        acted.work(60_000)
+        steps = acted.finish()
+        assert [kind for kind, _, _ in steps] == ["train"] * 100
+        assert not any(seg.partial for seg in acted.steps), ending
+        assert steps[-1] == (("train", 14, {**STEP, "checkpoint": 5}) if ending == "saved" else ("train", 7, STEP))
+        assert acted.steps[-1].cpu is None or acted.steps[-1].cpu <= 14 * MS
+
+
+def test_a_step_that_the_end_cuts_short_stays_partial() -> None:
+    acted = Acted()
+    source = acted.construct(Source(0))
+    acted.train_step(source)
+    acted.batch(source, 1)
+    acted.work(2)
+    acted.backward(3)
+    assert [step[0] for step in acted.finish()] == ["train", "train"]
+    assert [seg.partial for seg in acted.steps] == [False, True]
+    acted = Acted()
+    source = acted.construct(Source(0))
+    acted.train_step(source)
+    acted.ledger.enter("checkpoint", acted.now)
+    acted.work(3)
+    acted.finish()
+    assert [seg.partial for seg in acted.steps] == [True], "killed while it saved"
 
 
 def test_evaluation_alone_gives_steps_without_backward() -> None:
@@ -212,10 +251,10 @@ def test_what_follows_an_exhausted_loader_without_backward_is_part_of_its_last_s
         if epoch == 0:
             source = acted.construct(Source(0, 1))
     steps = acted.finish()
-    assert [duration for _, duration, _ in steps] == [6, 11.5, 6, 11.5]
+    assert [duration for _, duration, _ in steps] == [6, 11.5, 6, 7.5]
     assert [seg.optimizer for seg in acted.steps] == [False, True, False, True]
     assert steps[1][2] == {"data": 1.5, "forward": 2, "backward": 3, "optimizer": 1}
-    assert acted.steps[-1].partial
+    assert not acted.steps[-1].partial
 
 
 def test_a_validation_whose_iterator_is_kept_is_eval_in_the_step_it_followed() -> None:
@@ -307,7 +346,7 @@ def test_an_exhausted_request_and_an_error_close_the_data_mark() -> None:
     acted.ledger.fail(acted.now)
     acted.work(7)
     steps = acted.finish()
-    assert steps == [("train", 16.0, {**STEP, "data": 3.0})]
+    assert steps == [("train", 9.0, {**STEP, "data": 3.0})]
 
 
 def test_requests_inside_a_request_are_part_of_it() -> None:
