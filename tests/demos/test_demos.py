@@ -62,7 +62,7 @@ def test_each_runs_planted_and_fixed_and_imports_no_gputop() -> None:
     assert [line for line in ran.stdout.splitlines() if not line.startswith("worst")] == chosen
 
 
-@pytest.mark.parametrize("flag", ["--watch", "--explicit"])
+@pytest.mark.parametrize("flag", ["--watch", pytest.param("--explicit", marks=pytest.mark.slow)])
 def test_it_runs_watched_and_with_marks_of_its_own(flag: str, short_dir: Path) -> None:
     ran = subprocess.run(
         [sys.executable, str(DEMOS / "accumulation.py"), flag, "--steps", "9", "--device", "cpu"],

@@ -58,7 +58,11 @@ def shares(run: dict[str, Any]) -> dict[str, float]:
     return {name: pct for name, pct in run["phases_pct"].items() if pct is not None}
 
 
-@pytest.mark.parametrize("way", ["run", "watch", "explicit"])
+SLOW = pytest.mark.slow
+"""A quarter of a minute each: those that show the same path again are left to the night."""
+
+
+@pytest.mark.parametrize("way", ["run", pytest.param("watch", marks=SLOW), pytest.param("explicit", marks=SLOW)])
 def test_work_after_the_step_is_host_work_whichever_way_it_is_watched(short_dir: Path, way: str) -> None:
     with training(short_dir, "work_after", way) as child:
         (run,) = answered(short_dir)["runs"]
@@ -70,7 +74,9 @@ def test_work_after_the_step_is_host_work_whichever_way_it_is_watched(short_dir:
         assert run["state"] == "training"
 
 
-@pytest.mark.parametrize("case", ["evaluation", "checkpoint", "accumulation", "break"])
+@pytest.mark.parametrize(
+    "case", ["evaluation", *(pytest.param(case, marks=SLOW) for case in ("checkpoint", "accumulation", "break"))]
+)
 def test_loops_that_fool_other_tools_are_never_called_input(short_dir: Path, case: str) -> None:
     with training(short_dir, case):
         (run,) = answered(short_dir)["runs"]

@@ -178,6 +178,7 @@ def _filled(code: str, fields: dict[str, str]) -> str:
     return code
 
 
+@pytest.mark.slow
 def test_collectives_that_the_script_calls_are_comm_and_its_hook_stays(tmp_path: Path, listener: Listener) -> None:
     plain = [finish(one) for one in ranks(tmp_path, "pass")]
     both = ranks(tmp_path, "import gputop; gputop.watch()")
