@@ -123,6 +123,7 @@ class Step(Record, tag="step", frozen=True, kw_only=True):
     phases_ns: dict[str, int]
     gpu_ns: dict[str, int] | None = None
     gpu_idle_ns: dict[str, int] | None = None
+    gpu_share: dict[str, float] | None = None
     queue_empty: float | None = None
     samples: int | None = None
     batches: int | None = None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.diagnosis.phases import COMPUTE, HOST, role
+from gputop.diagnosis.timed import NOTHING, Figures, figures
 from gputop.records import Step
 
 QUEUED = 0.5
@@ -20,8 +21,6 @@ DRAINED = 2
 
 WATCHED = (*COMPUTE, "data", HOST)
 """Roles whose idle time is estimated where it was not measured: they launched work, or it was not known whether."""
-
-NOTHING: dict[str, int] = {}
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -55,16 +54,18 @@ def read_idle(steps: Sequence[Step], lengths: Sequence[float], empty: float | No
     A step's idle time is no longer than the step (`lengths`, ns): what exceeds it is scaled down.
     """
     roles = {phase: role(phase) for phase in sorted(_phases(steps))}
-    sums = _Sums(roles, _floors(steps))
+    found, put_in = figures(steps)
+    sums = _Sums(roles, _floors(steps, found))
+    sums.estimated.update(roles[phase] for phase in put_in)
     device_ns: dict[str, float] = {}
-    for step, length in zip(steps, lengths, strict=True):
-        for phase, ns in (step.gpu_ns or NOTHING).items():
+    for step, timed, length in zip(steps, found, lengths, strict=True):
+        for phase, ns in timed.device.items():
             part = roles[phase]
             device_ns[part] = device_ns.get(part, 0.0) + ns
-        spent = {phase: float(ns) for phase, ns in (step.gpu_idle_ns or NOTHING).items() if ns > 0}
+        spent = {phase: float(ns) for phase, ns in timed.idle.items() if ns > 0}
         queue = step.queue_empty if step.queue_empty is not None else empty
         if queue is None or queue >= QUEUED:
-            _estimate(sums, step, spent, queue)
+            _estimate(sums, step, timed, spent, queue)
         total = sum(spent.values())
         scale = length / total if total > length else 1.0
         for phase, idle_ns in spent.items():
@@ -80,19 +81,21 @@ def _phases(steps: Sequence[Step]) -> set[str]:
     return names
 
 
-def _floors(steps: Sequence[Step]) -> dict[str, int]:
+def _floors(steps: Sequence[Step], found: Sequence[Figures]) -> dict[str, int]:
     """Shortest device time of each phase among the steps that were entered with work queued."""
     floors: dict[str, int] = {}
-    for step in steps:
-        if step.gpu_ns and step.queue_empty is not None and step.queue_empty < QUEUED:
-            for phase, ns in step.gpu_ns.items():
-                floors[phase] = min(ns, floors.get(phase, ns))
+    for step, timed in zip(steps, found, strict=True):
+        if step.queue_empty is not None and step.queue_empty < QUEUED:
+            for phase in step.gpu_ns or NOTHING:
+                ns = timed.device.get(phase)
+                if ns is not None:
+                    floors[phase] = min(ns, floors.get(phase, ns))
     return floors
 
 
-def _estimate(sums: _Sums, step: Step, spent: dict[str, float], queue: float | None) -> None:
+def _estimate(sums: _Sums, step: Step, timed: Figures, spent: dict[str, float], queue: float | None) -> None:
     """Add to `spent` what a step that the device had to wait for may have left it idle, where that was not measured."""
-    measured, on_device = step.gpu_idle_ns or NOTHING, step.gpu_ns or NOTHING
+    on_device, measured = timed
     starved = (queue or 0.0) >= STARVED or (queue is None and (step.sync_count or 0) >= DRAINED)
     host, floors, watched = step.phases_ns, sums.floors, sums.watched
     left = step.dur_ns - sum(host.values())
@@ -110,15 +113,15 @@ def _estimate(sums: _Sums, step: Step, spent: dict[str, float], queue: float | N
             sums.upper.add(part)
         sums.estimated.add(part)
     if on_device:
-        _uncovered(sums, step, spent)
+        _uncovered(sums, step, timed, spent)
 
 
-def _uncovered(sums: _Sums, step: Step, spent: dict[str, float]) -> None:
+def _uncovered(sums: _Sums, step: Step, timed: Figures, spent: dict[str, float]) -> None:
     """Add the time that no device region covers, in phases that take the host longer than the device.
 
     Regions follow each other on the device; what is left of the step between them it was idle, unless it was measured.
     """
-    on_device, host = step.gpu_ns or NOTHING, step.phases_ns
+    (on_device, idle), host = timed, step.phases_ns
     left = step.dur_ns - sum(on_device.values())
     if left <= 0:
         return
@@ -129,7 +132,7 @@ def _uncovered(sums: _Sums, step: Step, spent: dict[str, float]) -> None:
     }
     if not gaps:
         return
-    measured = sum(ns for phase, ns in (step.gpu_idle_ns or NOTHING).items() if phase not in on_device)
+    measured = sum(ns for phase, ns in idle.items() if phase not in on_device)
     silent = sum(ns for phase, ns in host.items() if phase not in on_device)
     left -= max(measured, silent)
     if left <= 0:

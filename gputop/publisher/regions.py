@@ -137,6 +137,7 @@ class Regions:
             seg.say(**self._clock.memory())
         if seg.row is not None:
             self._worth.finish(seg.row)
+            seg.shares = _shares_timed(seg.row, seg.regions or [])
             seg.row = None
         self._waiting.append((seg, self._count))
         while self._waiting:
@@ -189,8 +190,25 @@ class Regions:
                 if mark.refs == 0 and mark is not self._last:
                     self._clock.release(mark.raw)
         seg.say(gpu_ns=device, gpu_idle_ns=idle or None)
+        if seg.shares:
+            seg.say(gpu_share=seg.shares)
         if empty:
             seg.say(queue_empty=sum(empty) / len(empty))
+
+
+def _shares_timed(row: Row, regions: list[Region]) -> dict[str, float] | None:
+    """Of names that were timed in some places only: what share of their host time that is."""
+    timed: dict[str, int] = {}
+    for region in regions:
+        if region.key is not None:
+            timed[region.name] = timed.get(region.name, 0) + region.end.at - region.begin.at
+    if len(regions) >= len(row.parts):
+        return None
+    whole = dict.fromkeys(timed, 0)
+    for (name, _), ns in row.parts:
+        if name in whole:
+            whole[name] += ns
+    return {name: round(ns / whole[name], 3) for name, ns in timed.items() if 0 < ns < whole[name]} or None
 
 
 def _launched_nothing(region: Region) -> bool:

@@ -56,6 +56,7 @@ class Segment:
     sites: dict[tuple[str, str], list[int]] | None = None
     regions: list[Any] | None = None
     row: Any = None
+    shares: dict[str, float] | None = None
     child: list[Any] | None = None
     into: tuple[Segment, int] | None = None
 

@@ -265,3 +265,34 @@ def test_the_longest_of_more_parts_than_marks_are_timed_wherever_they_are() -> N
             for name, ns in device.items()
             if name.startswith("part") and name not in ("part10", "part12")
         )
+
+
+def test_of_a_phase_timed_in_some_places_the_share_is_told() -> None:
+    queue = Queue(counts=False)
+    acted = acted_on(queue)
+    source = acted.construct(Source(0))
+    for _ in range(40):
+        acted.batch(source, 1)
+        for n in range(12):
+            with acted.phase("forward"):
+                queue.launch(1)
+                acted.work(4 if n in (3, 7) else 2)
+            with acted.phase("log"):
+                acted.work(1)
+        acted.backward(1)
+    shares = [(record.gpu_ns or {}, record.gpu_share or {}) for record in records(acted)[12:]]
+    known = [(device["forward"], share["forward"]) for device, share in shares if "forward" in share]
+    assert len(known) >= 15
+    for ns, share in known:
+        assert 0 < share < 1
+        assert ns / share == pytest.approx(28 * MS, rel=0.05), "a part and its share are the whole"
+
+
+def test_where_all_parts_are_timed_no_share_is_told() -> None:
+    queue = Queue()
+    acted = acted_on(queue)
+    source = acted.construct(Source(0))
+    for _ in range(8):
+        step(acted, queue, source, data=1, device=2)
+    acted.finish()
+    assert all(record.gpu_share is None for record in records(acted))
