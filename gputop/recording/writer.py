@@ -16,6 +16,7 @@ import msgspec
 
 from gputop.recording import tiering
 from gputop.recording.chunk import DESCRIBING, Chunk, gather
+from gputop.recording.heard import Heard
 from gputop.recording.kinds import Kinds
 from gputop.recording.packing import Texts, fit
 from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, TABLES, Row, Shape
@@ -44,8 +45,9 @@ CHECKPOINT_PAGES = 4000
 class Writer:
     """A recording being written. One thread owns it.
 
-    An existing recording that nobody writes is continued. With `path` None it is a temporary one, which vanishes with
-    the process. Raises Busy, Unreadable (the file exists and is something else) and OSError.
+    An existing recording that nobody writes is continued: what it holds already of a run is not written again. With
+    `path` None it is a temporary one, which vanishes with the process. Raises Busy, Unreadable (the file exists and is
+    something else) and OSError.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Writer:
         self.skipped = 0
         self._cmdlines = cmdlines
         self._pending: list[Record] = []
+        self._unsifted: list[Record] = []
         self._kinds: dict[str, Kinds] = {}
         self._totals: dict[int, tiering.Totals] = {}
         self._sketches: dict[tuple[int, int], Sketch] = {}
@@ -82,6 +85,7 @@ class Writer:
         self.seq = self._one("SELECT max(last_seq) FROM chunk") or 0
         self._chunk = self._one("SELECT max(id) FROM chunk") or 0
         self._runs: dict[str, int] = {run_id: run for run, run_id in self._db.execute("SELECT * FROM run_key")}
+        self._heard = Heard(self._db, self._runs) if self._runs else None
         self._new_runs: list[tuple[int, str]] = []
         self._texts = Texts({value: number for number, value in self._db.execute("SELECT * FROM text")})
 
@@ -131,20 +135,25 @@ class Writer:
         if implausible(record) is not None:
             self.skipped += 1
             return
-        self._pending.append(record if self._cmdlines else without_cmdlines(record))
+        record = record if self._cmdlines else without_cmdlines(record)
+        (self._pending if self._heard is None else self._unsifted).append(record)
 
     def pending(self) -> int:
         """Records that wait for a commit."""
-        return len(self._pending)
+        return len(self._pending) + len(self._unsifted)
 
     def drop_pending(self) -> int:
         """Give up the records that wait; returns how many they were."""
-        dropped = len(self._pending)
-        self._pending = []
+        dropped = self.pending()
+        self._pending, self._unsifted = [], []
         return dropped
 
     def commit(self, now_ns: int) -> None:
         """Write what waits, in one transaction. Raises OSError; what waits is kept, and the next commit tries again."""
+        if self._heard is not None:
+            with as_disk_errors(self.path or ""):
+                self._pending += self._heard.new(self._unsifted, self._kinds)
+            self._unsifted = []
         chunk = gather(self._pending, self._kinds, thins=self._thins)
         try:
             self._write(chunk, now_ns, fitted=False)
@@ -299,7 +308,7 @@ class Writer:
             return
         self._closed = True
         try:
-            if self._pending:
+            if self.pending():
                 self.commit(time.time_ns() if now_ns is None else now_ns)
             with as_disk_errors(self.path or ""):
                 release(self._db, time.time_ns() if now_ns is None else now_ns)

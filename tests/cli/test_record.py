@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -165,8 +166,6 @@ def test_of_many_that_begin_at_once_one_records(short_dir: Path, file: Path) -> 
 def test_what_cannot_be_recorded_to_is_one_sentence(
     name: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import sqlite3
-
     (tmp_path / "foreign").write_text("something else\n" * 100)
     with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as db, db:
         db.execute("CREATE TABLE t (x)")
@@ -260,6 +259,38 @@ def test_what_trains_is_recorded_with_its_end(short_dir: Path, file: Path) -> No
     kinds = {type(record) for record in opened.records()}
     assert {Run, Step, Verdict, Event} <= kinds
     opened.close()
+
+
+def test_a_recording_continued_after_a_kill_holds_each_step_once(short_dir: Path, file: Path) -> None:
+    line = [sys.executable, "-m", "gputop", "run", "--", sys.executable, str(LOOP), "60"]
+    with subprocess.Popen(line, env=environment(short_dir), stdout=subprocess.DEVNULL) as training:
+        for _ in range(2):
+            before = newest_step(file)
+            with recorder(short_dir, str(file)) as child:
+                until(lambda before=before: newest_step(file) > before + 50)
+                child.send_signal(signal.SIGKILL)
+        done = gputop("record", str(file), "--seconds", "1.5", directory=short_dir)
+        training.kill()
+    opened = closed(file)
+    steps = [record.n for record in opened.records() if isinstance(record, Step)]
+    assert steps == list(range(len(steps)))
+    (span,) = opened.info().runs
+    assert span.steps == len(steps) == sum(tier.steps for tier in opened.minutes())
+    assert len([record for record in opened.records() if isinstance(record, Run)]) == 1
+    opened.close()
+    said = re.search(r"recorded (\d+) steps of 1 run", done.stdout)
+    assert said is not None
+    assert int(said[1]) < len(steps) - 100
+
+
+def newest_step(path: Path) -> int:
+    """The number of the newest step in a recording that may just begin; -1 without one."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2)) as db:
+            newest = db.execute("SELECT max(n) FROM step").fetchone()[0]
+    except sqlite3.Error:
+        return -1
+    return -1 if newest is None else int(newest)
 
 
 @pytest.mark.slow
