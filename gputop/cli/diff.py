@@ -33,8 +33,8 @@ def command(
 ) -> int:
     """Compare two runs: what changed, by how much, and whether it is beyond the noise.
 
-    A and B are recordings, or traces in JSON Lines; B is told against A. Where a recording holds several runs, the job
-    that trained longest is compared, by its first rank.
+    A and B are recordings, or traces in JSON Lines; B is told against A. Where a recording holds several jobs, the one
+    that it was made for by run --record is compared, else the one that trained longest, by its first rank.
     """
     from gputop.report.diff import diff
     from gputop.report.diff_json import of_comparison as as_data

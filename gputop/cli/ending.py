@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from gputop.cli.detached import COMMAND
+from gputop.recording.past import RECORDED
+from gputop.records import Event
 from gputop.view import RunView, View
 from gputop.wire.cards import process_start
 
@@ -31,6 +33,7 @@ class Ending:
         self._command = command
         self._command_ended: float | None = None
         self._own: dict[str, bool] = {}
+        self._marked: set[str] = set()
 
     @property
     def hung_up(self) -> bool:
@@ -88,10 +91,21 @@ class Ending:
             self._command_ended = time.monotonic()
         return not going and time.monotonic() - self._command_ended >= SETTLE_S
 
+    def marks(self, view: View) -> list[Event]:
+        """For each new run of the command that is recorded, the event by which readers of the file know it."""
+        if self._command is None:
+            return []
+        new = [run.run.run_id for run in view.runs if run.run.run_id not in self._marked]
+        own = [run.run.run_id for run in view.runs if self._is_own(run, self._command)]
+        self._marked.update(new)
+        return [Event(t=view.now_ns, kind=RECORDED, run_id=run_id) for run_id in new if run_id in own]
+
     def _is_own(self, run: RunView, command: str) -> bool:
         """Whether the command, or something that it started, is this run. Asked while the process is there."""
         if run.run.run_id not in self._own:
-            self._own[run.run.run_id] = run.run.host == os.uname().nodename and started_by(run.run.pid, command)
+            itself = command.startswith(f"{run.run.pid}:")  # also once it is gone and nothing more can be asked of it
+            here = run.run.host == os.uname().nodename
+            self._own[run.run.run_id] = here and (itself or started_by(run.run.pid, command))
         return self._own[run.run.run_id]
 
 

@@ -109,6 +109,7 @@ def _follow(feed: Feed, recorder: Recorder, fresh: bool, ending: Ending, launche
     try:
         while not (ending.over(view) or launcher.abandons() or feed.ended() or recorder.state().state == "ended"):
             view = feed.wait(view, WAIT_S)
+            recorder.add(ending.marks(view))
             journal.saw(view, recorder.state())
     finally:
         feed.close()

@@ -7,6 +7,9 @@ import msgspec
 from gputop.records import AnyRecord, Run, Verdict
 from gputop.tiers import Sketch
 
+RECORDED = "recorded"
+"""Kind of the event that marks a run of the command for which `gputop run --record` records."""
+
 Cell = tuple[int, int, float, float, float]
 """A column of a history: (column, count, total, low, high); column k covers [k * column_ns, (k + 1) * column_ns)."""
 
@@ -40,6 +43,8 @@ class RunPast(msgspec.Struct, frozen=True, kw_only=True):
     tiers: tuple[Tier, ...] = ()
     changes: tuple[tuple[int, str], ...] = ()
     said: Verdict | None = None
+    known_ns: int | None = None
+    """Up to when `changes` are known; None: up to the moment."""
     last_ns: int | None = None
     """When the last step before the first exact record ended; None where none is known."""
     ended: str | None = None
@@ -83,13 +88,15 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a recording. `steps` counts train steps; `ended` is "ended", "lost" or None."""
+    """One run of a recording. `steps` counts train steps; `ended` is "ended", "lost" or None; `meant`: the recording
+    was made for it, and not for what else went on."""
 
     run: Run
     first_ns: int
     last_ns: int
     steps: int
     ended: str | None = None
+    meant: bool = False
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 from gputop.recording import moment
 from gputop.recording.errors import Unreadable
 from gputop.recording.header import refuse_foreign
-from gputop.recording.past import Info, Past, RunSpan, Tier
+from gputop.recording.past import RECORDED, Info, Past, RunSpan, Tier
 from gputop.recording.schema import PHASES, SUMS, TABLES, Row, Table
 from gputop.recording.tiering import totals_of, unpack_sketch
 from gputop.recording.writing import holds, read_claim
@@ -127,6 +127,7 @@ class Recording:
         for event in self.events(("exit", "lost_process")):
             if event.run_id is not None and ended.get(event.run_id) != "ended":
                 ended[event.run_id] = "ended" if event.kind == "exit" else "lost"
+        meant = {event.run_id for event in self.events((RECORDED,))}
         keys = dict(self._db.execute("SELECT run_id, run FROM run_key").fetchall())
         for run_id, key in keys.items():
             if run_id not in runs and (first := moment.first_step_ns(self._db, key)) is not None:
@@ -136,7 +137,7 @@ class Recording:
             first, last = moment.first_step_ns(self._db, key), moment.last_step_ns(self._db, key)
             yield RunSpan(
                 run=run, first_ns=run.t if first is None else first, last_ns=run.t if last is None else last,
-                steps=totals_of(self._db, key).steps, ended=ended.get(run_id),
+                steps=totals_of(self._db, key).steps, ended=ended.get(run_id), meant=run_id in meant,
             )  # fmt: skip
 
     def last_seq(self) -> int:

@@ -1,4 +1,5 @@
-"""Which run of a recording is compared: the one asked for, else the job that trained longest, by its first rank."""
+"""Which run of a recording is compared: the one asked for, else the job that it was recorded for, else the one that
+trained longest; of several ranks the first."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ class Choice(Exception):  # noqa: N818
 def choose(path: Path, info: Info, wanted: str | None, option: str) -> tuple[RunSpan, dict[int, str], tuple[str, ...]]:
     """The run to compare, its job's ranks, and what to say about it. Raises Choice.
 
-    `wanted` is a run_id or its beginning. Without it: the first rank of the job that trained longest.
+    `wanted` is a run_id or its beginning. Without it: the first rank of the job that trained longest, of those that the
+    file was recorded for where it says so.
     """
     spans = [span for span in info.runs if span.steps > 0]
     if not spans:
@@ -27,12 +29,15 @@ def choose(path: Path, info: Info, wanted: str | None, option: str) -> tuple[Run
             which = "no run" if not found else "more than one run"
             raise Choice(f"{option} {wanted}: {which} of {path} begins so; it holds {_listed(spans)}")
         return found[0], ranks_of(found[0], spans), ()
-    longest = max(spans, key=lambda span: span.last_ns - span.first_ns)
+    meant = [span for span in spans if span.meant]
+    longest = max(meant or spans, key=lambda span: span.last_ns - span.first_ns)
     ranks = ranks_of(longest, spans)
     first = ranks[min(ranks)]
     span = next(one for one in spans if one.run.run_id == first)
     others = len(spans) - len(ranks)
-    said = f"{path} holds other runs too; the longest is compared, {option} chooses: {_listed(spans)}"
+    which = "the one that it was recorded for" if len(meant) <= len(ranks) else "the longest that it was recorded for"
+    which = which if meant else "the longest"
+    said = f"{path} holds other runs too; {which} is compared, {option} chooses: {_listed(spans)}"
     return span, ranks, (said,) if others else ()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from gputop.diagnosis.verdict import judge
+from gputop.recording.past import RECORDED
 from gputop.records import AnyRecord, Event, Fold, Run, Step, Verdict, end_of
 from gputop.report import exact, hindsight, series
 from gputop.report.account import Account, GpuAccount, HostAccount
@@ -43,7 +44,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A judged trace. `sampled`: judged at evenly spaced moments, with percentiles from sketches, as it was too long
-    for more; `judgements`: how many moments were judged."""
+    for more; `judgements`: how many moments were judged; `meant`: the runs that the file was recorded for, by id."""
 
     watch: Watch
     from_ns: int
@@ -55,6 +56,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, HostAccount] = {}
     sampled: bool = False
     judgements: int = 0
+    meant: frozenset[str] = frozenset()
 
     def view(self, warnings: tuple[str, ...] = ()) -> View:
         """The trace's last moment, with every run that was in it."""
@@ -102,6 +104,9 @@ def judge_trace(records: Iterable[AnyRecord], source: str, progress: Callable[[f
         gpus={uuid: tally.account() for uuid, tally in machines.gpus.items()},
         hosts={host: tally.account() for host, tally in machines.hosts.items()},
         judgements=judgements,
+        meant=frozenset(
+            one.run_id for one in ordered if isinstance(one, Event) and one.run_id and one.kind == RECORDED
+        ),
     )
 
 

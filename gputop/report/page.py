@@ -73,6 +73,7 @@ def _body(report: Json) -> str:
         '<div class="top"><div>',
         f"<h1>{esc(_name(report))}{badge}</h1>",
         f'<p class="meta">{esc(words.headline(report))}</p>',
+        *(f'<p class="meta">{esc(line)}</p>' for line in (words.several_jobs(report),) if line),
         '</div><button id="theme" class="theme" type="button" hidden>Theme: auto</button></div>',
     ]
     if not runs:

@@ -90,6 +90,7 @@ def judge_recording(recording: Recording, info: Info, source: str, progress: Pro
         hosts={host: tally.account() for host, tally in machines.hosts.items()},
         sampled=True,
         judgements=sum(map(len, found.values())),
+        meant=frozenset(span.run.run_id for span in info.runs if span.meant),
     )
 
 

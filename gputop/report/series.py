@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gputop.diagnosis.numbers import ranked
+from gputop.recording.past import RECORDED
 from gputop.records import AnyRecord, Burst, Event, Fold, Gpu, Host, Step
 from gputop.tracks import RunTrack, S, within
 
@@ -92,7 +93,7 @@ def axis(from_ns: int, to_ns: int, least_s: int = 1) -> Axis:
 def marks(events: Iterable[Event]) -> tuple[Mark, ...]:
     """The events worth a mark, in time order."""
     by_kind: dict[str, list[Mark]] = {}
-    for event in events:
+    for event in (one for one in events if one.kind != RECORDED):
         by_kind.setdefault(event.kind, []).append(Mark(event.t, event.kind, event.label, event.run_id))
     kept: list[Mark] = []
     for turn, group in enumerate(sorted(by_kind.values(), key=len)):

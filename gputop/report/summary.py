@@ -39,11 +39,12 @@ def of_trace(judged: Judged, warnings: tuple[str, ...] = (), *, cmdlines: bool =
     """What a whole trace holds: figures over all of it, verdicts over time."""
     view = judged.view(warnings)
     runs = []
-    for run in view.runs:
+    for run in sorted(view.runs, key=lambda run: run.run.run_id not in judged.meant):
         report = judged.runs[run.run.run_id]
         figures = _run(run, view, report)
         figures.update(_whole(judged.accounts.get(run.run.run_id, Account())))
         figures.update(_then_and_now(report))
+        figures["recorded_for"] = run.run.run_id in judged.meant if judged.meant else None
         if figures["gpu"] is not None:
             figures["gpu"].update(full(judged.gpus.get(figures["gpu"]["uuid"], GpuAccount())))
         runs.append(figures)

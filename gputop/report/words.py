@@ -46,6 +46,8 @@ def of_report(report: Json, paper: Paper | None = None) -> str:
 def _lines(report: Json, paper: Paper) -> Iterator[str]:
     yield from (paper.ink(line, BOLD) for line in paragraph(headline(report), paper.width))
     runs = {run["run_id"]: run for run in report["runs"]}
+    if several := several_jobs(report):
+        yield from paragraph(several, paper.width)
     for job in report["jobs"]:
         yield ""
         lead = runs[job["lead"]]
@@ -70,6 +72,22 @@ def headline(report: Json) -> str:
     if report["simulated"]:
         parts.append("simulated GPU")
     return joined(parts)
+
+
+def several_jobs(report: Json) -> str | None:
+    """That a file holds several jobs, and which of them come first; None for one or none."""
+    if len(report["jobs"]) < 2:
+        return None
+    meant = {run["run_id"] for run in report["runs"] if run["recorded_for"]}
+    own = sum(not meant.isdisjoint(job["run_ids"]) for job in report["jobs"])
+    count = fig.count(len(report["jobs"]))
+    if not own:
+        return f"{count} jobs in it, each told by itself"
+    others = len(report["jobs"]) - own
+    if not others:
+        return f"{count} jobs in it, all of the command that was recorded"
+    first = "the first is" if own == 1 else f"the first {own} are"
+    return f"{count} jobs in it: {first} what it was recorded for, {others} went on beside"
 
 
 def _run(lead: Json, members: list[Json], job: Json, report: Json, paper: Paper) -> Iterator[str]:

@@ -316,6 +316,7 @@ def test_a_command_is_recorded_from_its_first_to_its_last_word(short_dir: Path, 
     opened = closed(file)
     (span,) = opened.info().runs
     assert span.ended == "ended"
+    assert span.meant
     numbers = [record.n for record in opened.records() if isinstance(record, Step)]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) > 50
@@ -474,6 +475,18 @@ def viewed(*runs: tuple[str, str, int]) -> View:
             for run_id, state, pid in runs
         ),
     )
+
+
+def test_only_the_commands_own_runs_are_marked_and_each_once() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        ending = Ending(command=detached.token(child.pid))
+        view = viewed(("neighbour", "training", os.getpid()), ("own", "training", child.pid))
+        assert [(mark.kind, mark.run_id) for mark in ending.marks(view)] == [("recorded", "own")]
+        assert ending.marks(view) == []
+        child.communicate(b"\n")
+    gone = Ending(command=f"{child.pid}:1")
+    assert [mark.run_id for mark in gone.marks(view)] == ["own"], "it was over before it was first seen"
+    assert Ending(seconds=1).marks(view) == []
 
 
 def test_a_run_that_ends_or_is_gone_again_is_the_end() -> None:

@@ -14,7 +14,7 @@ from gputop import records as rec
 from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
 from gputop.records import AnyRecord
-from gputop.report import diff_figures, diff_side
+from gputop.report import diff_figures, diff_side, summary, words
 from gputop.report.diff import Comparison, diff
 from gputop.report.diff_json import of_comparison as as_data
 from gputop.report.diff_pick import Choice, choose
@@ -22,6 +22,7 @@ from gputop.report.diff_sentence import sentence
 from gputop.report.diff_side import Side, load
 from gputop.report.diff_words import of_comparison as as_words
 from gputop.report.judged import judge_trace
+from gputop.report.reading import judge_file
 from gputop.simulation.trace import records as simulated
 
 T = 1_760_000_000_000_000_000
@@ -134,6 +135,25 @@ def test_small_changes_are_told_in_percent_and_by_the_phase_that_moved(tmp_path:
     assert sentence(found).startswith("6 % slower: data wait 50 ms to 53 ms")
     assert found.regressed(5)
     assert not found.regressed(6)
+
+
+def test_the_job_that_was_recorded_is_compared_and_not_a_neighbour_that_trained_for_longer(tmp_path: Path) -> None:
+    mark = rec.Event(t=T + S, kind="recorded", run_id="own")
+    trace = [*steps(700, run_id="neighbour"), *steps(300, run_id="own", start=1, script="mine.py"), mark]
+    path = keep(tmp_path / "several", trace)
+    found = side(path)
+    assert found.run.run_id == "own"
+    (said,) = found.warnings
+    assert "the one that it was recorded for is compared, --run-a chooses: " in said
+    assert "neighbour (700 steps)" in said
+    assert side(path, "neigh").run.run_id == "neighbour"
+    judged, _ = judge_file(path)
+    report = summary.of_trace(judged)
+    assert [(run["run_id"], run["recorded_for"]) for run in report["runs"]] == [("own", True), ("neighbour", False)]
+    told = words.of_report(report)
+    assert "2 jobs in it: the first is what it was recorded for, 1 went on beside" in told.splitlines()
+    assert told.index("mine.py") < told.index("train.py")
+    assert all(mark["kind"] != "recorded" for mark in report["events"])
 
 
 def test_too_few_steps_give_no_verdict_and_no_regression(tmp_path: Path) -> None:
