@@ -80,11 +80,12 @@ def command(
         material = part.material(progress, passes=2 * len(chosen) if form.TABLE else 1)
         try:
             with _until_terminated():
-                counts = _write(form, material, chosen, out, force)
+                counts = _write(form, material, chosen, out, force, file)
         except Missing as error:
             raise Failure(str(error)) from None
-        except FileExistsError:
-            raise Failure(f"{out} exists already; --force replaces it") from None
+        except FileExistsError as error:
+            mend = "--force replaces it" if error.strerror == "exists already" else "name another"
+            raise Failure(f"{error.filename} {error.strerror}; {mend}") from None
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -100,14 +101,14 @@ def command(
 
 
 def _write(
-    form: Format, material: Material, types: tuple[type[Record], ...], out: str, force: bool
+    form: Format, material: Material, types: tuple[type[Record], ...], out: str, force: bool, source: Path
 ) -> dict[type[Record] | None, int]:
     """Write it; returns how many records of which type (None: of all)."""
     if not form.TABLE or len(types) == 1:
-        with target.file(out, force=force) as stream:
+        with target.file(out, force=force, source=source) as stream:
             return {types[0] if form.TABLE else None: form.write(material, types, stream)}
     counts: dict[type[Record] | None, int] = {}
-    with target.folder(out, force=force) as folder:
+    with target.folder(out, force=force, source=source) as folder:
         for cls in types:
             with open(folder / f"{_tag(cls)}{form.SUFFIX}", "wb") as stream:
                 counts[cls] = form.write(material, (cls,), stream)

@@ -18,9 +18,9 @@ from gputop.cli.launcher import Launcher
 from gputop.cli.opening import open_live
 from gputop.cli.options import Seconds, debug_option
 from gputop.feed import Feed
-from gputop.recording.destination import JOURNALS, Limits
+from gputop.recording.destination import Limits
 from gputop.recording.errors import Busy, Unreadable
-from gputop.recording.naming import default_path
+from gputop.recording.naming import JOURNALS, default_path
 from gputop.recording.recorder import Recorder
 from gputop.recording.state import RecordingState
 

@@ -90,8 +90,8 @@ def beside(file: Path, what: str, suffix: str = ".gputop") -> Path:
 def cannot_write(error: OSError, out: Path) -> Failure:
     """What to say when a new file can't be written."""
     if isinstance(error, FileExistsError):
-        own = "is the file that is read" in str(error)
-        mend = "; name another with -o" if own else "; name another with -o, or --force to replace it"
+        replaceable = "exists already" in str(error)
+        mend = "; name another with -o" + (", or --force to replace it" if replaceable else "")
         return Failure(f"{out} {error.strerror}{mend}")
     why = (error.strerror or str(error)).lower()
     return Failure(f"{out} can't be written: {why}; nothing was left behind; name another place with -o")

@@ -20,11 +20,12 @@ from gputop.cli.progress import Progress
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.option("--html", metavar="OUT", help="Write one self-contained page with charts to OUT (-: stdout).")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--no-cmdline", is_flag=True, help="Leave out command lines and users.")
 @click.option("--no-color", is_flag=True, help="No colour at all (also: NO_COLOR).")
 @click.option("--ascii", "ascii_", is_flag=True, help="Write ASCII characters only.")
 @click.pass_context
-def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, **options: Any) -> int:
+def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, force: bool, **options: Any) -> int:
     """Say what held a recorded run back: shares of time, evidence, advice, the expected gain.
 
     FILE is a recording, or a trace in JSON Lines.
@@ -44,26 +45,35 @@ def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, 
     finally:
         progress.clear()
     report = summary.of_trace(judged, warnings, cmdlines=not options["no_cmdline"])
+    if html is not None:
+        _write(html, page.of_report(report, judged.series), file, force=force, told=not as_json)
     if as_json or html == "-":
         for warning in warnings:
             print(f"gputop: {warning}", file=sys.stderr)
     if as_json:
         json.dump(report, sys.stdout, indent=1, allow_nan=False)
         sys.stdout.write("\n")
-    if html is not None:
-        _write(html, page.of_report(report, judged.series))
     if not as_json and html is None:
         paper = paper_for(sys.stdout, ascii_only=bool(options["ascii_"]), color=not options["no_color"])
         sys.stdout.write(words.of_report(report, paper))
     return 0
 
 
-def _write(out: str, text: str) -> None:
-    """The page, into a file or to stdout. Raises Failure."""
-    if out == "-":
-        sys.stdout.write(text)
-        return
+def _write(out: str, text: str, source: Path, *, force: bool, told: bool) -> None:
+    """The page, into a file or to stdout; it comes first, so that it is there if nobody reads the rest. May fail."""
+    from gputop.recording.destination import size
+    from gputop.recording.export import target
+
+    content = text.encode()
     try:
-        Path(out).write_text(text, encoding="utf-8")
+        with target.file(out, force=force, source=source) as stream:
+            stream.write(content)
+    except FileExistsError as error:
+        mend = "--force replaces it" if error.strerror == "exists already" else "name another"
+        raise Failure(f"{out} {error.strerror}; {mend}") from None
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise Failure(f"{out} can't be written: {(error.strerror or 'unknown reason').lower()}") from None
+    if told and out != target.STDOUT:
+        print(f"{out}: the page, {size(len(content))}")

@@ -15,7 +15,7 @@ import msgspec
 
 from gputop.recording import volume
 from gputop.recording.errors import Unreadable
-from gputop.recording.naming import Identity, identity, vacant, whereabouts
+from gputop.recording.naming import JOURNALS, Identity, identity, vacant, whereabouts
 from gputop.recording.spool import Lost, Spool
 from gputop.records import Event, Record
 
@@ -34,7 +34,6 @@ REOPEN_AFTER = 3
 """Failures in a row after which a file is opened anew, except where the disk is merely full."""
 
 MAX_SAID = 32
-JOURNALS = ("-wal", "-shm", "-journal")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 REASONS = {

@@ -7,6 +7,9 @@ import os
 import time
 from pathlib import Path
 
+JOURNALS = ("-wal", "-shm", "-journal")
+"""What the names of the files end with that SQLite keeps beside one that is written."""
+
 Identity = tuple[int, int]
 """Device and inode: which file it is, whatever it is called."""
 
@@ -35,6 +38,15 @@ def whereabouts(wanted: Identity) -> Path | None:
                 if identity(Path(link)) == wanted and identity(name := Path(os.readlink(link))) == wanted:
                     return name
     return None
+
+
+def is_read(place: Path, source: Path) -> bool:
+    """Whether a place to write to is the file that is read, by whatever name, or what SQLite keeps beside it."""
+    for suffix in ("", *JOURNALS):
+        with contextlib.suppress(OSError):
+            if os.path.samefile(place, f"{source}{suffix}"):
+                return True
+    return False
 
 
 def vacant(path: Path) -> Path:

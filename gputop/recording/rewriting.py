@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gputop.recording.chunk import DESCRIBING
-from gputop.recording.destination import JOURNALS
+from gputop.recording.naming import JOURNALS, is_read
 from gputop.recording.sqlite import as_disk_errors
 from gputop.recording.thinning import EXACT_RATE
 from gputop.recording.volume import file_system, is_network
@@ -28,13 +28,17 @@ MOST = 10_000
 def new_file(out: Path, source: Path, *, force: bool = False) -> Iterator[Path]:
     """A name to write under: what is there is renamed to `out` when the block ends well, and gone when it does not.
 
-    Raises FileExistsError for an existing file without `force`, or where it is the one that is read, and OSError.
+    Raises FileExistsError for an existing file without `force`, for what is no plain file, or where it is the one that
+    is read, and OSError.
     """
     place = Path(os.path.realpath(out))
     if place.exists():
-        if os.path.samefile(place, source):
+        if is_read(place, source):
             raise FileExistsError(errno.EEXIST, "is the file that is read", str(out))
-        if not force or not place.is_file():
+        if not place.is_file():
+            what = "is a folder" if place.is_dir() else "is no plain file"
+            raise FileExistsError(errno.EEXIST, what, str(out))
+        if not force:
             raise FileExistsError(errno.EEXIST, "exists already", str(out))
     partial = place.with_name(f".{place.name[:200]}.{os.getpid()}.partial")
     try:

@@ -128,6 +128,30 @@ def test_what_is_no_recording_is_3(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("beside", ["", "-wal"])
+@pytest.mark.parametrize("more", [[], ["--force"]])
+def test_what_is_read_is_never_replaced(
+    more: list[str], beside: str, recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.gputop"
+    path.write_bytes(recording.read_bytes())
+    (tmp_path / "run.gputop-wal").touch()
+    (tmp_path / "link").symlink_to(f"{path}{beside}")
+    before = path.read_bytes()
+    assert run(["export", str(path), "--to", "jsonl", "-o", str(tmp_path / "link"), *more]) == 1
+    assert "is the file that is read; name another" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert Path(f"{path}-wal").read_bytes() == b""
+
+
+def test_nor_as_one_of_a_folder(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "step.csv"
+    path.write_bytes(recording.read_bytes())
+    assert run(["export", str(path), "--to", "csv", "--types", "run,step", "-o", str(tmp_path), "--force"]) == 1
+    assert f"{path} is the file that is read" in capsys.readouterr().err
+    assert path.read_bytes() == recording.read_bytes()
+
+
 def test_an_existing_file_is_kept(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     out.write_text("mine")

@@ -361,6 +361,15 @@ def test_the_file_itself_and_what_exists_are_not_overwritten(sound: Path, capsys
     assert run(["recover", str(sound), "--force"]) == 0
 
 
+@pytest.mark.parametrize("command", ["recover", "scrub"])
+@pytest.mark.parametrize(("out", "said"), [("/dev/full", "is no plain file"), ("/tmp", "is a folder")])
+def test_what_force_cannot_replace_is_said(
+    command: str, out: str, said: str, sound: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, str(sound), "-o", out, "--force"]) == 1
+    assert capsys.readouterr().err == f"gputop: {out} {said}; name another with -o\n"
+
+
 def test_where_nothing_can_be_written_it_says_so(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["recover", str(sound), "-o", "/proc/none/out.gputop"]) == 1
     assert "can't be written" in capsys.readouterr().err

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
+import signal
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -182,7 +187,7 @@ class TestCommand:
     def test_into_a_file(self, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["report", str(trace), "--html", str(tmp_path / "out.html")]) == 0
         assert Reading((tmp_path / "out.html").read_text(encoding="utf-8")).text
-        assert capsys.readouterr().out == ""
+        assert capsys.readouterr().out.startswith(f"{tmp_path / 'out.html'}: the page, ")
 
     def test_to_stdout(self, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["report", str(trace), "--html", "-"]) == 0
@@ -196,6 +201,48 @@ class TestCommand:
     def test_where_nothing_can_be_written(self, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["report", str(trace), "--html", "/nowhere/out.html"]) == 1
         assert "can't be written" in capsys.readouterr().err
+
+    def test_what_is_there_is_replaced_on_request(
+        self, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        out = tmp_path / "out.html"
+        out.write_text("mine")
+        assert run(["report", str(trace), "--html", str(out)]) == 1
+        assert "exists already; --force replaces it" in capsys.readouterr().err
+        assert out.read_text() == "mine"
+        assert run(["report", str(trace), "--html", str(out), "--force"]) == 0
+        assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+    @pytest.mark.parametrize("more", [[], ["--force"]])
+    def test_the_file_that_is_read_is_never_replaced(
+        self, more: list[str], trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before = trace.read_bytes()
+        (tmp_path / "link").symlink_to(trace)
+        assert run(["report", str(trace), "--html", str(tmp_path / "link"), *more]) == 1
+        assert "is the file that is read; name another" in capsys.readouterr().err
+        assert trace.read_bytes() == before
+
+    def test_a_full_disk_leaves_nothing(self, trace: Path, tmp_path: Path) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+            code = run(["report", str(trace), "--html", str(tmp_path / "out.html")])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, handler)
+        assert code == 1
+        assert [one.name for one in tmp_path.iterdir()] == [trace.name]
+
+    def test_it_is_there_though_nobody_reads_the_json(self, trace: Path, tmp_path: Path) -> None:
+        reading, writing = os.pipe()
+        os.close(reading)
+        words = [sys.executable, "-m", "gputop", "report", str(trace), "--json", "--html", str(tmp_path / "out.html")]
+        done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "out.html").stat().st_size > 10_000
 
     def test_of_no_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["report", str(tmp_path / "none.gputop"), "--html", "-"]) == 3

@@ -11,16 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from gputop.recording.naming import is_read
+
 STDOUT = "-"
 """The name that means standard output."""
 
 
 @contextmanager
-def file(path: str, *, force: bool = False) -> Iterator[BinaryIO]:
+def file(path: str, *, force: bool = False, source: Path | None = None) -> Iterator[BinaryIO]:
     """A file to write into: renamed to `path` when the block ends well, gone when it does not.
 
     "-" is standard output; what exists and is no plain file (a pipe, a device) is written into as it is. Raises
-    FileExistsError for an existing file without `force`, and OSError as the file system does.
+    FileExistsError for an existing file without `force`, or where it is `source`, the one that is read, and OSError as
+    the file system does.
     """
     if path == STDOUT:
         yield sys.stdout.buffer
@@ -31,25 +34,25 @@ def file(path: str, *, force: bool = False) -> Iterator[BinaryIO]:
         with open(place, "wb") as out:
             yield out
         return
-    check(path, force=force)
+    check(path, force=force, source=source)
     partial = _partial(place)
     try:
         with open(partial, "xb") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())
-        check(path, force=force)
+        check(path, force=force, source=source)
         os.replace(partial, place)
     finally:
         partial.unlink(missing_ok=True)
 
 
 @contextmanager
-def folder(path: str, *, force: bool = False) -> Iterator[Path]:
+def folder(path: str, *, force: bool = False, source: Path | None = None) -> Iterator[Path]:
     """A folder to write files into: renamed to `path` when the block ends well, gone when it does not.
 
     An existing folder is taken where it is empty or with `force`: files of the same names in it are replaced, others
-    stay. Raises FileExistsError else, and OSError as the file system does.
+    stay. Raises FileExistsError else, or where one of them is `source`, and OSError as the file system does.
     """
     place = Path(os.path.realpath(path))
     check(path, force=force)
@@ -62,14 +65,18 @@ def folder(path: str, *, force: bool = False) -> Iterator[Path]:
             os.rename(partial, place)
         else:
             for one in sorted(partial.iterdir()):
+                check(str(place / one.name), force=True, source=source)
                 os.replace(one, place / one.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def check(path: str, *, force: bool) -> None:
-    """Raise FileExistsError where something would be lost: an existing file or a filled folder, without `force`."""
+def check(path: str, *, force: bool, source: Path | None = None) -> None:
+    """Raise FileExistsError where something would be lost: an existing file or a filled folder, without `force`; and
+    `source`, whatever is said."""
     place = Path(os.path.realpath(path))
+    if source is not None and is_read(place, source):
+        raise FileExistsError(17, "is the file that is read", path)
     if not place.exists() or force:
         return
     if place.is_dir() and not any(place.iterdir()):
