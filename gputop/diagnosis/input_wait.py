@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 import msgspec
@@ -10,7 +11,9 @@ from gputop.diagnosis import sampled
 from gputop.diagnosis.candidate import speedup
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import Shape, shape
+from gputop.diagnosis.numbers import ranked
 from gputop.diagnosis.wording import cost, time
+from gputop.records import Step
 
 ENTER_PCT = 10.0
 """Percent of the step lost to waiting for data from which it is worth naming (published rules warn at 5 to 20)."""
@@ -158,12 +161,25 @@ def _share_of_waits(facts: Facts, form: Shape, *, late: bool) -> float | None:
     if loop is None or column is None:
         return None
     bar = max(HANDOVER_MS, 0.5 * form.median_ms if form.steady else 3 * form.median_ms)
+    handover = _handover_ms(loop.steps, column) if late else None
     flags = []
     for step, wait in zip(loop.steps, column, strict=True):
         ready = step.late_ready if late else step.ready_batches
+        if ready is None and handover is not None and step.ready_batches and wait > HELD_UP * handover:
+            ready = step.ready_batches
         if wait > bar and ready is not None:
             flags.append(ready > 0)
     return sum(flags) / len(flags) if flags else None
+
+
+HELD_UP = 10.0
+"""A wait with batches ready, over the usual one with batches ready, from which the awaited batch was not one of them."""
+
+
+def _handover_ms(steps: Sequence[Step], waits: Sequence[float]) -> float | None:
+    """What taking a batch that lies ready usually takes, HANDOVER_MS at least; None where none ever lay ready."""
+    ready = [wait for step, wait in zip(steps, waits, strict=True) if step.ready_batches]
+    return max(HANDOVER_MS, ranked(sorted(ready), 0.5)) if ready else None
 
 
 LITTLE_ROOM = 1.0

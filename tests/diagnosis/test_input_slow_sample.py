@@ -27,6 +27,14 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         host={"cpu_pct": 20, "cores": 16},
     ),
     "steps only": lambda: trace({"h2d": 2, "forward": 12, "backward": 20, "optimizer": 4, "data": 1}, each=one_slow),
+    "a real loop on two cores, as it was recorded: later batches lie ready before the wait begins": lambda: trace(
+        {"data": 0.1, "forward": 3.2, "backward": 4.7, "optimizer": 7.3},
+        each=lambda i: {"phases": {"data": 385 if i % 10 == 5 else 0.1}, "ready_batches": 6 if i % 10 > 5 else 5},
+        run={"device": "cpu", "cores_allowed": 2},
+        loader={"num_workers": 4, "prefetch_factor": 2, "in_order": True, "persistent_workers": True},
+        host={"cpu_pct": 80, "cores": 2},
+        process={"cpu_pct": 30, "main_thread_cpu_pct": 30, "workers": workers(4, 1)},
+    ),
     "random": lambda: trace(
         {"data": 1, "forward": 12, "backward": 20, "optimizer": 4},
         each=lambda i: {
