@@ -55,7 +55,7 @@ class Publisher:
     """All that gputop keeps in a training process. One a process; hooks and the public functions share it."""
 
     # What is read at every mark has a slot, found sooner than an entry of a large dict.
-    __slots__ = ("__dict__", "asked_at", "asking", "entries", "live", "put", "requests", "thread")
+    __slots__ = ("__dict__", "asked_at", "asking", "closure", "entries", "live", "put", "requests", "thread")
 
     def __init__(self, device: DeviceClock | None = None) -> None:
         self.offset_ns = identity.clock_offset_ns()

@@ -30,10 +30,9 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 return original(*args, **kwargs)
             finally:
                 inside = False
-                now = monotonic_ns()
-                publisher.put((BACKWARD_DONE, None, now))
+                publisher.put((BACKWARD_DONE, None, monotonic_ns()))
                 if publisher.closure is not None:
-                    publisher.put((OPTIMIZER, publisher.closure, now))
+                    publisher.put((OPTIMIZER, publisher.closure, monotonic_ns()))
                     publisher.closure = None
 
         return backward

@@ -47,7 +47,10 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
     def __next__(self: Any) -> Any:  # noqa: N807
         if get_ident() != publisher.thread or publisher.asking:
             return original(self)
-        source = self.__dict__.get(SOURCE) or _adopted(publisher, self)
+        try:
+            source = self._gputop_pass  # SOURCE, spelt out: found sooner
+        except AttributeError:
+            source = _adopted(publisher, self)
         ready = _ready(self) if self._num_workers else None
         asked = monotonic_ns()
         slow = asked - publisher.asked_at > CPU_FROM_NS

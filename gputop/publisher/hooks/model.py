@@ -26,20 +26,25 @@ class Trained:
         self._publisher = publisher
         self.known: dict[int, weakref.ref[Any]] = {}
         """Those met, by id."""
-        self.untold = False
-        """An optimizer has been met that the last record knows nothing of."""
+        self.told: set[int] = set()
+        """Those known, by id, while the last record knows of all of them; empty until then."""
 
     def meet(self, optimizer: Any) -> bool:
         """One more optimizer has stepped; whether it is the first. One that is gone is forgotten."""
-        key, known = id(optimizer), self.known
+        key, known, told = id(optimizer), self.known, self.told
         first = not known
-        known[key] = weakref.ref(optimizer, lambda _: known.pop(key, None))
-        self.untold = True
+
+        def gone(_: object) -> None:
+            known.pop(key, None)
+            told.discard(key)
+
+        known[key] = weakref.ref(optimizer, gone)
+        told.clear()
         return first
 
     def describe(self, t: int, frame: FrameType | None = None) -> Model:
         """The model record: where the parameters are, of what type, how they are updated. `frame`: who called."""
-        self.untold = False
+        self.told.update(list(self.known))
         publisher = self._publisher
         optimizers = [one for ref in list(self.known.values()) if (one := ref()) is not None]
         params = list({id(param): param for one in optimizers for param in _params(one)}.values())

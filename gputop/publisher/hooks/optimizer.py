@@ -17,11 +17,12 @@ def install(publisher: Publisher) -> Callable[[], None]:
     """Register the hooks. The first step of an optimizer also tells what model it trains."""
     module = sys.modules["torch.optim.optimizer"]
     trained = Trained(publisher)
+    told = trained.told
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if get_ident() == publisher.live or publisher.trains():
             publisher.closure = None
-            if (len(args) > 1 and args[1] is not None) or kwargs.get("closure") is not None:
+            if (kwargs or len(args) > 1) and _with_closure(args, kwargs):
                 publisher.closure = id(optimizer)  # forward and backward come first, inside of it
                 return
             publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
@@ -32,7 +33,7 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 publisher.closure = None
                 publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
             publisher.put((OPTIMIZER_DONE, None if publisher.requests else thread_time_ns(), monotonic_ns()))
-            if trained.untold or id(optimizer) not in trained.known:
+            if id(optimizer) not in told:
                 tell(optimizer)
 
     def tell(optimizer: Any) -> None:
@@ -55,3 +56,7 @@ def install(publisher: Publisher) -> Callable[[], None]:
             handle.remove()
 
     return undo
+
+
+def _with_closure(args: Any, kwargs: Any) -> bool:
+    return bool((len(args) > 1 and args[1] is not None) or kwargs.get("closure") is not None)
