@@ -30,7 +30,7 @@ class Axis:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.run_id: str | None = None
-        self._map: CauseMap | None = None
+        self._maps: dict[str, CauseMap] = {}
         self._rest_until = 0
 
     def cursor(self) -> Cursor:
@@ -54,9 +54,10 @@ class Axis:
     def _changes(self, to_ns: int) -> tuple[tuple[tuple[int, str], ...], int]:
         """When each cause began to hold, and up to when that is known."""
         changes = self.transport.changes(self.run_id)
-        if changes or self._map is None or self._map.run_id != self.run_id:
+        judged = self._maps.get(self.run_id or "")
+        if changes or judged is None:
             return changes, to_ns
-        return self._map.changes, self._map.judged_ns
+        return judged.changes, judged.judged_ns
 
     def next_moment(self, direction: int) -> int | None:
         """The next (1) or the previous (-1) change of the verdict or mark; None where there is none."""
@@ -69,28 +70,29 @@ class Axis:
         return max((t for t in moments if t < before), default=None)
 
     def explained(self, past: Past) -> Past:
-        """A past in which the run's verdicts before are as they were judged, where none were recorded."""
-        mine = past.runs.get(self.run_id or "", RunPast())
-        changes, _ = self._changes(past.t_ns)
-        if self.run_id is None or mine.changes or self._map is None or not changes:
-            return past
-        before = tuple(change for change in changes if change[0] <= past.t_ns)
-        return msgspec.structs.replace(
-            past, runs={**past.runs, self.run_id: msgspec.structs.replace(mine, changes=before)}
-        )
+        """A past in which runs' verdicts before are as they were judged, as far as they were, where none were
+        recorded."""
+        runs = dict(past.runs)
+        for run_id, judged in self._maps.items():
+            mine = runs.get(run_id, RunPast())
+            before = tuple(change for change in judged.changes if change[0] <= past.t_ns)
+            if before and not mine.changes:
+                runs[run_id] = msgspec.structs.replace(mine, changes=before, known_ns=judged.judged_ns)
+        return msgspec.structs.replace(past, runs=runs)
 
     def work(self, began_ns: int) -> bool:
         """Whether a slice of the map of causes is due: none was recorded, and the last slice is some time ago."""
         if not self.transport.replay or self.run_id is None or began_ns < self._rest_until:
             return False
-        if self._map is None or self._map.run_id != self.run_id:
-            self._map = CauseMap(self.transport, self.run_id)
-        if self._map.done() or self.transport.changes(self.run_id):
+        judged = self._maps.get(self.run_id)
+        if judged is None:
+            judged = self._maps[self.run_id] = CauseMap(self.transport, self.run_id)
+        if judged.done() or self.transport.changes(self.run_id):
             return False
         try:
-            self._map.judge_one()
+            judged.judge_one()
         except (Unreadable, sqlite3.Error):
-            self._map.give_up()
+            judged.give_up()
         return True
 
     def rest(self, began_ns: int, ended_ns: int) -> None:

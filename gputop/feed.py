@@ -15,7 +15,7 @@ from gputop.recording.recorder import Recorder
 from gputop.sources import Profiles, Source, Transport
 from gputop.taping import CLOSE_S, Taping
 from gputop.tracks import S
-from gputop.view import View
+from gputop.view import View, run_shown
 from gputop.watching import Watch
 
 POLL_S = 0.1
@@ -299,9 +299,11 @@ class Feed:
         else:
             view = watch.view(cursor.at_ns, warnings, self.source.waiting(), cursor=cursor, recording=state)
         self._shown = shown
-        known = {run.run.run_id for run in view.runs}
-        first = view.runs[0].run.run_id if view.runs else None
-        self._axis.run_id = self._selected if self._selected in known else first
+        meant = run_shown(view, self._selected)
+        run_id = None if meant is None else meant.run.run_id
+        if run_id != self._axis.run_id:
+            self._axis.run_id = run_id
+            view = msgspec.structs.replace(view, cursor=self._axis.cursor())
         with self._fresh:
             self._view = view
             self._fresh.notify_all()

@@ -135,3 +135,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """None where there is no time to move in."""
     recording: RecordingState | None = None
     """The recording that is being made of this, if any."""
+
+
+def run_shown(view: View, run_id: str | None) -> RunView | None:
+    """The run that is meant: the selected one, else the first that trains, else the first."""
+    for run in view.runs:
+        if run.run.run_id == run_id:
+            return run
+    for run in view.runs:
+        if run.state in ("training", "stalled"):
+            return run
+    return view.runs[0] if view.runs else None

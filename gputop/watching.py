@@ -122,11 +122,15 @@ class Watch:
         for run_id in self.timeline.runs:
             before = past.runs.get(run_id, RunPast())
             judge = self.judges[run_id] = Judge()
-            judge.resume(segments_of(before.changes, past.t_ns), before.said if resumed else None)
+            known_ns = past.t_ns if before.known_ns is None else min(before.known_ns, past.t_ns)
+            judge.resume(
+                segments_of(before.changes, known_ns), before.said if resumed else None, gap=known_ns < past.t_ns
+            )
         self.tick(past.t_ns)
         for run_id, verdict in self.verdicts.items():
             changes = past.runs.get(run_id, RunPast()).changes
-            if not resumed and changes and changes[-1][1] == verdict.cause and verdict.since_ns is not None:
+            goes_on = changes and len(self.judges[run_id].segments) == len(changes)  # no stretch was added to those
+            if not resumed and goes_on and verdict.since_ns is not None:
                 self.judges[run_id].backdate(changes[-1][0])
                 self.verdicts[run_id] = msgspec.structs.replace(verdict, since_ns=min(verdict.since_ns, changes[-1][0]))
                 self._rows.pop(run_id, None)

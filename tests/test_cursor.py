@@ -19,7 +19,7 @@ from gputop.recording.reader import Recording
 from gputop.recording.state import RecordingState
 from gputop.records import AnyRecord, Event, Host, Loader, Record, Run, Step, Verdict
 from gputop.sources.replay import ReplaySource
-from gputop.view import Cursor, RunView, View
+from gputop.view import Cursor, RunView, View, run_shown
 from gputop.watching import Watch
 from tests.sources.plain import Plain
 from tests.sources.recordings import MS, T0, S, end_of, mark, merged, recording, run, said, step, training, write
@@ -431,6 +431,61 @@ class TestWithoutVerdicts:
         assert run.verdict.since_ns is not None
         assert run.verdict.since_ns < T0 + 60 * S
         assert run.segments[0].from_ns < T0 + 20 * S
+
+    def test_what_is_not_judged_yet_is_no_part_of_the_ribbon(self, tmp_path: Path) -> None:
+        driven = replayed(tmp_path / "r.gputop", training(600))
+        driven.until(2)
+        driven.feed.pause()
+        for _ in range(60):
+            driven.turn()
+            driven.feed._show(True)
+            causes = driven.cursor().causes
+            if causes:
+                break
+        judged = causes[-1].to_ns
+        driven.feed.seek(T0 + 590 * S)
+        run = only(driven.turn())
+        before, after = run.segments
+        assert before.cause == after.cause == run.verdict.cause
+        assert before.to_ns <= judged + 10 * S
+        assert judged + 60 * S < after.from_ns < after.to_ns == T0 + 590 * S
+        assert run.verdict.since_ns is not None
+        assert run.verdict.since_ns > judged + 60 * S
+        gap = run.cause_history[-(590 - (judged - T0) // S) // 2 + 10 : -(590 - (after.from_ns - T0) // S) // 2 - 1]
+        assert gap
+        assert set(gap) == {None}
+
+    def test_each_run_has_a_map_of_its_own(self, tmp_path: Path) -> None:
+        both = merged(training(120, world=2), training(60, 500, run_id="b", rank=1, world=2))
+        driven = replayed(tmp_path / "r.gputop", both)
+        driven.feed.pause()
+        for _ in range(60):
+            driven.turn()
+            driven.feed._show(True)
+        first = driven.cursor().causes
+        driven.feed.select("b")
+        assert driven.turn().cursor.causes != first  # type: ignore[union-attr]
+        for _ in range(60):
+            driven.turn()
+            driven.feed._show(True)
+        second = driven.cursor().causes
+        assert second
+        assert second != first
+        driven.feed.select("a")
+        assert driven.turn().cursor.causes == first  # type: ignore[union-attr]
+        driven.feed.seek(T0 + 50 * S)
+        starts = {run.run.run_id: run.segments[0].from_ns for run in driven.turn().runs}
+        assert starts == {"a": first[0].from_ns, "b": second[0].from_ns}
+
+    def test_the_map_is_that_of_the_run_that_the_screen_shows(self, tmp_path: Path) -> None:
+        early = Run(t=T0, run_id="0", pid=9, host="h", start_ns=T0, script="a.py")
+        driven = replayed(tmp_path / "r.gputop", merged([early], training(120)))
+        driven.until(30)
+        view = driven.feed.view()
+        assert [run.run.run_id for run in view.runs] == ["0", "a"]
+        shown = run_shown(view, None)
+        assert shown is not None
+        assert driven.feed._axis.run_id == shown.run.run_id == "a"
 
     def test_it_ends_where_the_file_can_not_be_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         driven = replayed(tmp_path / "r.gputop", training(120))

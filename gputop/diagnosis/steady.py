@@ -47,6 +47,7 @@ class Judge:
         self.ledger: tuple[Bucket, ...] = ()
         """The ledger of the latest window."""
         self._segments: list[Segment] = []
+        self._gap = False
         self._held: str | None = None
         self._since_ns = 0
         self._changed_ns: int | None = None
@@ -107,10 +108,11 @@ class Judge:
         """The stretches under one verdict so far, the last one still open."""
         return tuple(self._segments)
 
-    def resume(self, segments: Sequence[Segment], verdict: Verdict | None = None) -> None:
+    def resume(self, segments: Sequence[Segment], verdict: Verdict | None = None, *, gap: bool = False) -> None:
         """Go on from what was concluded before: the stretches so far, and the verdict in force where it is to be
-        overtaken like any other. Call it before the first `update`."""
-        self._segments = list(segments)
+        overtaken like any other. `gap`: nothing is known of what lies between the last stretch and the next window.
+        Call it before the first `update`."""
+        self._segments, self._gap = list(segments), gap
         if verdict is not None:
             self._held, self._last = verdict.cause, verdict
             self._since_ns = verdict.since_ns if verdict.since_ns is not None else verdict.t
@@ -159,12 +161,13 @@ class Judge:
         return patient and rested
 
     def _mark(self, window: Window, cause: str) -> None:
-        if self._segments and self._segments[-1].cause == cause:
-            last = self._segments[-1]
+        last = self._segments[-1] if self._segments else None
+        start = max(window.from_ns, window.first_t or 0)
+        apart, self._gap = last is None or (self._gap and last.to_ns < start), False
+        if last is not None and last.cause == cause and not apart:
             self._segments[-1] = Segment(last.from_ns, window.to_ns, cause)
         else:
-            start = self._segments[-1].to_ns if self._segments else max(window.from_ns, window.first_t or 0)
-            self._segments.append(Segment(start, window.to_ns, cause))
+            self._segments.append(Segment(start if last is None or apart else last.to_ns, window.to_ns, cause))
 
 
 def _open_ms(window: Window) -> float:

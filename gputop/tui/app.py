@@ -506,6 +506,7 @@ class GputopApp(App[int]):
         self._run_id = run_id
         self._picture.select(run_id)
         self.show(at_once=True)
+        self._await()  # the map of the time axis follows
 
     def action_copy(self) -> None:
         run = chosen(self._fast, self._run_id)

@@ -8,7 +8,7 @@ import msgspec
 
 from gputop.records import Run, clean
 from gputop.tui.lines import crop
-from gputop.view import GpuView, RunView, View
+from gputop.view import GpuView, RunView, View, run_shown
 
 if TYPE_CHECKING:
     from gputop.tui.shelf import Kept
@@ -41,13 +41,7 @@ def calm_of(sight: Sight) -> View:
 
 def chosen(view: View, run_id: str | None) -> RunView | None:
     """The run to show: the selected one, else the first that trains, else the first."""
-    for run in view.runs:
-        if run.run.run_id == run_id:
-            return run
-    for run in view.runs:
-        if run.state in ("training", "stalled"):
-            return run
-    return view.runs[0] if view.runs else None
+    return run_shown(view, run_id)
 
 
 def own_gpu(view: View, run: RunView | None) -> GpuView | None:
