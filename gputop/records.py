@@ -309,7 +309,7 @@ class Worker(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
 
 
 class Process(Record, tag="process", frozen=True, kw_only=True):
-    """One sample of a process. `cpu_pct` counts one core as 100."""
+    """One sample of a process. `cpu_pct` counts one core as 100; `tree_cpu_pct`: with its children, ended ones too."""
 
     host: str
     pid: int
@@ -320,6 +320,7 @@ class Process(Record, tag="process", frozen=True, kw_only=True):
     cpu_pct: float | None = None
     main_thread_cpu_pct: float | None = None
     main_thread_wait_pct: float | None = None
+    tree_cpu_pct: float | None = None
     threads: int | None = None
     rss_bytes: int | None = None
     state: str | None = None

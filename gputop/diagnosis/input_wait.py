@@ -173,7 +173,7 @@ def _share_of_waits(facts: Facts, form: Shape, *, late: bool) -> float | None:
 
 
 HELD_UP = 10.0
-"""A wait with batches ready, over the usual one with batches ready, from which the awaited batch was not one of them."""
+"""A wait with batches ready over the usual such one from which the awaited batch was not one of them."""
 
 
 def _handover_ms(steps: Sequence[Step], waits: Sequence[float]) -> float | None:

@@ -133,6 +133,10 @@ def _of_loader(process: Process, loader: Loader | None) -> list[Worker]:
 
 
 def _own(processes: tuple[Process, ...], worker_pct: float | None, workers: int | None) -> float | None:
+    """CPU of the run's processes. Workers that live for less than two samples show only in the whole tree's time."""
+    tree = mean(known([process.tree_cpu_pct for process in processes]))
+    if tree is not None:
+        return tree
     main = mean(known([process.cpu_pct for process in processes]))
     if main is None:
         return None

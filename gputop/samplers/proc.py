@@ -16,7 +16,10 @@ CMDLINE_LIMIT = 400
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says (source: proc(5)). `start` tells a reused pid apart."""
+    """What /proc/PID/stat says (source: proc(5)). `start` tells a reused pid apart.
+
+    `ended_ticks`: CPU time of children that have ended and were waited for.
+    """
 
     pid: int
     name: str
@@ -27,6 +30,7 @@ class Stat(NamedTuple):
     threads: int
     start: int
     rss_bytes: int
+    ended_ticks: int = 0
 
 
 def read(path: str, size: int = 4096) -> bytes:
@@ -57,6 +61,7 @@ def stat(path: str) -> Stat:
         threads=int(part[17]),
         start=int(part[19]),
         rss_bytes=int(part[21]) * PAGE_BYTES,
+        ended_ticks=int(part[13]) + int(part[14]),
     )
 
 

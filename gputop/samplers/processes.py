@@ -35,13 +35,14 @@ FORK_SERVER = "multiprocessing.forkserver"
 
 
 class Sample(NamedTuple):
-    """A process's counters at a moment."""
+    """A process's counters at a moment. `tree_ticks`: CPU time of it and its children, ended ones too."""
 
     t: int
     stat: Stat
     main_ticks: int | None
     main_wait_ns: int | None
     io: tuple[int, int] | None
+    tree_ticks: int | None = None
 
 
 class Rates(NamedTuple):
@@ -53,6 +54,7 @@ class Rates(NamedTuple):
     wait_pct: float | None = None
     read_bytes_s: float | None = None
     rchar_bytes_s: float | None = None
+    tree_pct: float | None = None
 
 
 class Identity(NamedTuple):
@@ -92,6 +94,7 @@ class Processes:
             samples[pid] = sample
             named = self._targets.workers.get(pid, ())
             workers = self._sampled(named, now_ns, samples) or self._sampled(self._found(sample.stat), now_ns, samples)
+            sample = samples[pid] = sample._replace(tree_ticks=_tree_ticks(sample.stat, workers, samples))
             rows.append(self._row(sample, run_id, workers))
         self._before = samples
         return rows + heavy
@@ -111,7 +114,7 @@ class Processes:
             t=sample.t, host=self._host, pid=stat.pid, run_id=run_id, name=stat.name,
             cmdline=known.cmdline if self._targets.cmdline else None, user=known.user, cores_allowed=_allowed(stat.pid),
             cpu_pct=rate.cpu_pct, main_thread_cpu_pct=rate.main_pct, main_thread_wait_pct=rate.wait_pct,
-            threads=stat.threads, rss_bytes=stat.rss_bytes,
+            tree_cpu_pct=rate.tree_pct, threads=stat.threads, rss_bytes=stat.rss_bytes,
             state=stat.state, read_bytes_s=rate.read_bytes_s, rchar_bytes_s=rate.rchar_bytes_s, workers=workers,
         )  # fmt: skip
 
@@ -238,6 +241,23 @@ def _take(pid: int, now_ns: int, *, main: bool = False) -> Sample | None:
     return Sample(now_ns, stat, main_ticks, main_wait, io)
 
 
+def _tree_ticks(parent: Stat, workers: Iterable[Worker], samples: Mapping[int, Sample]) -> int:
+    """CPU time of a process and its children. Loader workers may live for less than a tick: their time is counted when
+    they have ended, so it is no other's."""
+    living = {worker.pid: samples[worker.pid].stat for worker in workers}
+    try:
+        started = proc.children(parent.pid)
+    except OSError:
+        started = []
+    for pid in started:
+        if pid not in living and pid not in samples:
+            try:
+                living[pid] = proc.of(pid)
+            except (OSError, ValueError):
+                continue
+    return sum(stat.user_ticks + stat.system_ticks + stat.ended_ticks for stat in (parent, *living.values()))
+
+
 def rates(before: Sample, now: Sample) -> Rates:
     """What happened between two samples; nothing known when the pid is another process's by now."""
     passed = now.t - before.t
@@ -258,7 +278,10 @@ def rates(before: Sample, now: Sample) -> Rates:
     read = rchar = None
     if now.io and before.io:
         read, rchar = (round(max(a - b, 0) * S / passed, 1) for a, b in zip(now.io, before.io, strict=True))
-    return Rates(pct(user + system), pct(system), main, wait, read, rchar)
+    tree = None
+    if now.tree_ticks is not None and before.tree_ticks is not None:
+        tree = pct(now.tree_ticks - before.tree_ticks)
+    return Rates(pct(user + system), pct(system), main, wait, read, rchar, tree)
 
 
 def heaviest(

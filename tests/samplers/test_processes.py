@@ -155,6 +155,39 @@ def test_processes_may_vanish_between_any_two_reads(monkeypatch: pytest.MonkeyPa
         followed.sample((survived + 1) * 10 * S)
 
 
+SHORT_LIVED = """
+import os, sys, time
+print(flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        end = time.process_time() + 0.15
+        while time.process_time() < end: pass
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(flush=True)
+"""
+
+
+def test_children_that_live_and_end_between_two_samples_count_as_their_parents_time() -> None:
+    with running("-c", SHORT_LIVED) as training:
+        assert training.stdout is not None
+        assert training.stdin is not None
+        training.stdout.readline()
+        followed = Processes("box")
+        followed.follow(Targets(pids={training.pid: "run"}))
+        only(followed, 1)
+        training.stdin.write("go\n")
+        training.stdin.flush()
+        training.stdout.readline()
+        row = only(followed, 2)
+        assert row.tree_cpu_pct is not None
+        assert row.cpu_pct is not None
+        assert 14 <= row.tree_cpu_pct - row.cpu_pct <= 25
+        assert not row.workers
+        assert only(followed, 3).tree_cpu_pct == only(followed, 4).tree_cpu_pct == 0
+
+
 def test_a_reused_pid_has_no_rates() -> None:
     before = Sample(1 * S, stat(7, ticks=500), 500, 10**9, (100, 100))
     assert rates(before, Sample(2 * S, stat(7, ticks=510, start=2), 510, 10**9, (200, 200))).cpu_pct is None
