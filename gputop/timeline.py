@@ -49,6 +49,9 @@ OTHERS = 256
 """Samples of other processes held: two minutes of the heaviest few, every five seconds."""
 
 EVENTS = 512
+DEAD = ("Z", "X")
+"""States of a process that has ended and only waits to be noticed."""
+
 RUNS = 2048
 """Runs remembered; beyond it the ones that ended longest ago are forgotten."""
 
@@ -208,6 +211,7 @@ class Timeline:
     def window(self, run_id: str, now_ns: int, *, whole: bool = False) -> Window:
         """The run's last seconds up to `now_ns`, or with `whole` all that is held exactly. Raises KeyError."""
         track = self.runs[run_id]
+        now_ns = min(now_ns, self.lived_until(track, now_ns))
         steps = track.held(now_ns) if whole else track.recent(now_ns)
         from_ns = min(steps[0].t, now_ns - WINDOW_NS) if steps else now_ns - WINDOW_NS
         sample_from = min(from_ns, now_ns - WINDOW_NS)
@@ -240,6 +244,13 @@ class Timeline:
             peers=tuple(self._peers(track, now_ns)),
             ended=track.ended is not None,
         )
+
+    def lived_until(self, track: RunTrack, now_ns: int) -> int:
+        """Up to when a run is judged: now, but for one whose process is gone or dying the end of its last step, since
+        what is sampled after that (a zombie, a disk that takes its last words) is nothing that held it back."""
+        dying = bool(track.process) and track.process[-1].state in DEAD
+        gone = track.ended is not None or dying
+        return now_ns if not gone or track.last_end is None else track.last_end
 
     def gpus_present(self) -> int | None:
         """How many GPUs the machine has: 0 only when a sampler counted none, None where nobody can tell."""

@@ -67,6 +67,23 @@ class TestWindow:
         timeline = filled(*(Host(t=t * S, host="h", cpu_pct=float(t)) for t in range(60)))
         assert [one.cpu_pct for one in timeline.window("a", 30 * S).host] == [float(t) for t in range(20, 31)]
 
+    def test_the_end_of_a_run_is_judged_by_its_last_trained_window_and_never_by_a_dying_process(self) -> None:
+        def process(t: int, state: str) -> Process:
+            return Process(t=t, host="h", pid=42, run_id="a", state=state)
+
+        last = process(10 * S, "S")
+        timeline = filled(*steps(100, 100), last, process(11 * S, "Z"), Host(t=11 * S, host="h", iowait_pct=90.0))
+        dying = timeline.window("a", 12 * S)
+        assert dying.to_ns == 10 * S
+        assert dying.process == (last,)
+        assert dying.host == ()
+        timeline.add(Event(t=13 * S, kind="lost_process", run_id="a"))
+        gone = timeline.window("a", 60 * S)
+        assert (gone.to_ns, gone.process, gone.host, gone.steps) == (10 * S, (last,), (), dying.steps)
+        assert gone.ended
+        alive = filled(*steps(100, 100), last).window("a", 12 * S)
+        assert alive.to_ns == 12 * S, "one that hangs is alive"
+
 
 class TestKind:
     """Training or evaluation, told by whose batches are followed by backward."""
