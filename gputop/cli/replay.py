@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ FIRST_S = 0.3
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
 @click.option(
     "--speed", type=Seconds(SLOWEST, FASTEST), default=1.0, show_default=True, help="Times as fast as it was."
 )
@@ -44,7 +45,7 @@ def command(ctx: click.Context, /, file: Path, speed: float, from_: str | None, 
 
     FILE is a recording, also one that is still being written, or a trace in JSON Lines. Verdicts are those of today's
     rules; where another was said at the time, it stands beside. Without a terminal, or with --plain, the changes of the
-    verdict over the whole run are printed.
+    verdict over the whole run (or from --from on) are printed.
     """
     options = merged(ctx, options)
     if from_ is not None and at_end:
@@ -54,13 +55,16 @@ def command(ctx: click.Context, /, file: Path, speed: float, from_: str | None, 
         if info.records == 0:
             later = "; try again when something has been recorded" if info.being_written else ""
             raise Failure(f"{file} holds no record yet{later}", UNREADABLE)
-        where = None if from_ is None else _place(from_, info)
+        where = None if from_ is None else _place(from_, info, recording)
         if options["plain"] or not has_screen():
-            return _retell(recording, info)
+            there = where.t_ns if where is not None else None
+            return _retell(recording, info, info.to_ns if at_end else there)
         return _show(recording, info, options, speed=speed, where=where, at_end=at_end)
 
 
-def _place(text: str, info: Info) -> Place:
+def _place(text: str, info: Info, recording: Recording) -> Place:
+    """The place that was asked for, a step's with its moment. Raises UsageError where there is none."""
+    from gputop.sources.steps import numbered_from
     from gputop.tui.goto import Nowhere, place
     from gputop.view import Cursor
 
@@ -68,19 +72,30 @@ def _place(text: str, info: Info) -> Place:
         from_ns=info.from_ns, to_ns=info.to_ns, at_ns=info.from_ns, live=False, playing=False, speed=1.0, replay=True
     )
     try:
-        return place(text, whole, from_start=True)
+        found = place(text, whole, from_start=True)
     except Nowhere as error:
         raise click.UsageError(f"--from: {error}") from None
+    if found.step is None:
+        return found
+    step = numbered_from(recording, recording.last_seq(), found.step, None)
+    if step is None:
+        raise click.UsageError(f"--from: there is no step {found.step}, nor one after it, in {recording.path}")
+    return found._replace(t_ns=step.t)
 
 
-def _retell(recording: Recording, info: Info) -> int:
+def _retell(recording: Recording, info: Info, from_ns: int | None) -> int:
     from gputop.cli import retold
 
     progress = Progress(f"judging {recording.path.name}")
-    for line in retold.lines(recording, info, progress):
+    told = False
+    for line in retold.lines(recording, info, progress, from_ns):
         progress.clear()
         print(line, flush=True)
+        told = True
     progress.clear()
+    if not told:
+        where = "" if from_ns is None else "from there on "
+        print(f"gputop: no training run to tell of {where}in {recording.path}", file=sys.stderr)
     tell(recording.warnings)
     return 0
 

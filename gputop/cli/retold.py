@@ -26,10 +26,18 @@ SAYS_NOTHING = ("warmup", "idle", "unknown")
 """Causes that neither contradict another nor are contradicted."""
 
 
-def lines(recording: Recording, info: Info, progress: Callable[[float], None] = lambda share: None) -> Iterator[str]:
-    """A line whenever a verdict changes or a run ends, with the local time; a date before the first of each day."""
+def lines(
+    recording: Recording,
+    info: Info,
+    progress: Callable[[float], None] = lambda share: None,
+    from_ns: int | None = None,
+) -> Iterator[str]:
+    """A line whenever a verdict changes or a run ends, with the local time; a date before the first of each day.
+
+    With `from_ns` what is in force then comes first, and only what follows is told.
+    """
     every = max(S, (info.to_ns - info.from_ns) * max(1, len(info.runs)) // MAX_JUDGEMENTS)
-    telling = _Telling(recording, simulated=info.simulated)
+    telling = _Telling(recording, simulated=info.simulated, from_ns=from_ns or info.from_ns)
     now, due = info.from_ns, info.from_ns + every
     for record in recording.records():
         if isinstance(record, Verdict):
@@ -49,10 +57,11 @@ def lines(recording: Recording, info: Info, progress: Callable[[float], None] = 
 class _Telling:
     """What was told so far, so that each thing is said once."""
 
-    def __init__(self, recording: Recording, *, simulated: bool) -> None:
+    def __init__(self, recording: Recording, *, simulated: bool, from_ns: int) -> None:
         self.watch = Watch(str(recording.path), simulated=simulated)
         self._mark = " [simulated GPU]" if simulated else ""
         self._recording = recording
+        self._from_ns = from_ns
         self._told: dict[str, tuple[str, bool]] = {}
         self._ended: set[str] = set()
         self._day = ""
@@ -61,6 +70,11 @@ class _Telling:
         """What is new at `now_ns`."""
         for run_id, verdict in self.watch.tick(now_ns).items():
             track = self.watch.timeline.runs[run_id]
+            if now_ns < self._from_ns:
+                if track.ended is not None:
+                    self._told[run_id] = verdict.cause, bool(verdict.tentative)
+                    self._ended.add(run_id)
+                continue
             title = f"{run_title(track.run)}{self._mark}"
             if self._told.get(run_id) != (verdict.cause, bool(verdict.tentative)):
                 self._told[run_id] = verdict.cause, bool(verdict.tentative)

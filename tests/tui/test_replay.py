@@ -14,7 +14,7 @@ import pytest
 from gputop.cli import retold
 from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
-from gputop.records import Step, Verdict
+from gputop.records import Host, Step, Verdict
 from gputop.simulation.trace import START_NS, records
 from tests.tui.ptys import ROOT, Terminal
 
@@ -76,6 +76,30 @@ def test_what_was_said_then_stands_beside_what_is_said_now(tmp_path: Path) -> No
     told = list(retold.lines(with_said, with_said.info()))
     assert any("INPUT-WORKERS" in line and line.endswith("(said then: launch-bound)") for line in told)
     assert not any("WARMUP" in line and "said then" in line for line in told)
+
+
+def test_told_from_a_moment_on_what_is_in_force_there_comes_first(recording: Path) -> None:
+    whole = gputop("replay", str(recording)).stdout.splitlines()
+    late = gputop("replay", str(recording), "--plain", "--from", "75%").stdout.splitlines()
+    assert "GPU-BOUND" in late[1]
+    assert len(late) < len(whole)
+    assert not any("WARMUP" in line or "INPUT-WORKERS" in line for line in late)
+    assert late[1][:8] > whole[1][:8]
+    first = gputop("replay", str(recording), "--plain", "--from", "step 0").stdout.splitlines()
+    assert first == whole
+    for words in (["--plain"], []):
+        done = gputop("replay", str(recording), "--from", "step 999999", *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "there is no step 999999" in done.stderr
+
+
+def test_a_recording_without_training_says_so(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "quiet.gputop", now_ns=START_NS)
+    writer.add(Host(t=START_NS, host="h"))
+    writer.close(START_NS + S)
+    done = gputop("replay", str(tmp_path / "quiet.gputop"), "--plain")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no training run to tell of" in done.stderr
 
 
 def test_it_is_told_how_far_the_telling_is(recording: Path) -> None:
