@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from gputop.diagnosis.phases import STANDARD
-from gputop.report.diff_noise import FEWEST, MIN_STEPS, Ratio, compare, pace, typical
+from gputop.report.diff_noise import FEWEST, MIN_STEPS, Ratio, compare, pace, stretches, typical
 from gputop.report.diff_settings import Change, changes
 from gputop.report.diff_side import Side
 
@@ -124,7 +124,12 @@ def _why_not(a: Side, b: Side) -> str:
             f"too few steps to compare: {who} {few} after warm-up, {MIN_STEPS} at least are needed on each side; "
             "record for longer"
         )
-    return f"too short to compare: each side must last {FEWEST} stretches of 2 s and 5 steps; record for longer"
+    has = [stretches(side.figures.bins) for side in (a, b)]
+    short = [f"{name} has {count}" for name, count in zip("AB", has, strict=True) if count < FEWEST]
+    return (
+        f"too short to compare: {' and '.join(short)} of the {FEWEST} stretches of 2 s and 5 steps that each side "
+        "needs after warm-up; record for longer"
+    )
 
 
 def _ledger(a: Side, b: Side) -> Iterator[Phase]:

@@ -101,6 +101,11 @@ def _noise(pairs: list[Pair]) -> Noise | None:
     return Noise(value, variance * (1 + follows) / (1 - follows), count)
 
 
+def stretches(bins: Sequence[Bin]) -> int:
+    """How many blocks there are of a run: FEWEST are needed."""
+    return len(_blocks(bins))
+
+
 def compare(a: Noise, b: Noise) -> Ratio:
     """B over A with its interval."""
     spread = a.log_variance + b.log_variance

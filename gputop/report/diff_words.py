@@ -83,7 +83,8 @@ def _speed_rows(found: Comparison) -> Rows:
     )
     rates = [job_rate(side) for side in (found.a, found.b)]
     if rates != [None, None]:
-        rows.append(["samples/s, all ranks", *(_rate(rate) for rate in rates), _change(*rates)])
+        ranks = ", all ranks" if any((side.run.world_size or 1) > 1 for side in (found.a, found.b)) else ""
+        rows.append([f"samples/s{ranks}, steady", *(_rate(rate) for rate in rates), _change(*rates)])
         if found.mean is not None and found.unit == "sample":
             low, high = 1 / found.mean.high, 1 / found.mean.low
             rows[-1][3] += f" (95 %: {_signed(low)} to {_signed(high)})"

@@ -124,9 +124,9 @@ def facts(run: Json, ranks: int) -> list[str]:
         out.append(f"pid {run['pid']}")
     out.append(f"{fig.count(run['steps'])} step{'s' if run['steps'] != 1 else ''}" + (" a rank" if ranks > 1 else ""))
     if run["step_ms"]["p50"] is not None:
-        out.append(f"{fig.ms(run['steady_ms']['p50'] or run['step_ms']['p50'])} a step")
+        out.append(f"usually {fig.ms(run['steady_ms']['p50'] or run['step_ms']['p50'])} a step")
     if run["steps_per_s"]:
-        out.append(f"{fig.rate(run['steps_per_s'])} steps/s")
+        out.append(f"{fig.rate(run['steps_per_s'])} steps/s in all")
     if run["samples_per_s"]:
         out.append(f"{fig.rate(run['samples_per_s'])} samples/s" + (" a rank" if ranks > 1 else ""))
     if run["state"] in ("lost", "stalled"):
@@ -146,6 +146,8 @@ def gain(run: Json) -> list[str]:
     held = run["causes_pct"].get(verdict["cause"])
     if held is not None and len(run["causes_pct"]) > 1:
         out.append(f"held {fig.pct(held)} of the run")
+    elif held is None and verdict["cause"] not in NO_GAIN:
+        out.append("by all of its steps together: it held at no moment")
     return out
 
 

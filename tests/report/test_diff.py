@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ def steps(
 
 
 def both(tmp_path: Path, a: Iterable[Any], b: Iterable[Any]) -> Comparison:
+    tmp_path.mkdir(exist_ok=True)
     return diff(side(keep(tmp_path / "a", a)), side(keep(tmp_path / "b", b)))
 
 
@@ -154,6 +156,23 @@ def test_the_job_that_was_recorded_is_compared_and_not_a_neighbour_that_trained_
     assert "2 jobs in it: the first is what it was recorded for, 1 went on beside" in told.splitlines()
     assert told.index("mine.py") < told.index("train.py")
     assert all(mark["kind"] != "recorded" for mark in report["events"])
+
+
+def test_a_side_that_is_too_short_is_named_with_what_it_has(tmp_path: Path) -> None:
+    found = both(tmp_path, steps(400, ms=100), steps(80, ms=100))
+    said = sentence(found)
+    assert found.mean is None
+    assert said.startswith("too short to compare: B has ")
+    assert re.search(r"B has [1-7] of the 8 stretches of 2 s and 5 steps", said)
+    assert re.search(r"A has \d and B has \d of the 8", sentence(both(tmp_path / "short", steps(80), steps(80))))
+
+
+def test_what_a_rate_leaves_out_stands_beside_it(tmp_path: Path) -> None:
+    text = as_words(both(tmp_path, steps(400, ms=100), steps(400, ms=50)))
+    assert "samples/s, steady" in text
+    assert "steps/s, whole run" in text
+    ranks = (iter([*steps(400, rank=0, world=2), *steps(400, rank=1, world=2)]) for _ in "ab")
+    assert "samples/s, all ranks, steady" in as_words(both(tmp_path / "ranks", *ranks))
 
 
 def test_too_few_steps_give_no_verdict_and_no_regression(tmp_path: Path) -> None:
