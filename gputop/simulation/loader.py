@@ -55,6 +55,8 @@ class SimulatedLoader:
         self.late_ready = 0
         self._free_at = [clock.now()] * plan.workers
         self._disk_free_at = clock.now()
+        self._cores = physics.machine.cores
+        self._most_threads = plan.workers * plan.worker_threads
         self._clock = clock
         self._physics = physics
         self._random = random
@@ -97,9 +99,13 @@ class SimulatedLoader:
 
     def crowding(self, now: int, extra: float, but: int = -1) -> float:
         """Threads that want a core over the cores there are; 1 where there are enough. `extra`: the caller's own."""
-        machine = self._physics.machine
-        running = sum(free > now for i, free in enumerate(self._free_at) if i != but)
-        return max(1.0, (running * self._physics.input.worker_threads + machine.others + extra) / machine.cores)
+        wanted = self._physics.machine.others + extra
+        if self._most_threads + wanted <= self._cores:
+            return 1.0
+        running = sum([free > now for free in self._free_at])
+        if but >= 0 and self._free_at[but] > now:
+            running -= 1
+        return max(1.0, (running * self._physics.input.worker_threads + wanted) / self._cores)
 
     def _read(self, start: int, worker: int | None = None) -> int:
         """Read one batch from the disk, after what others asked for earlier; returns when it is there."""
