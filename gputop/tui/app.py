@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from rich.console import Console
 from textual import events
@@ -22,23 +21,21 @@ from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from gputop import config
 from gputop.records import clean
-from gputop.tui import goto, keeping, keys, travel
+from gputop.tui import goto, keeping, keys, themes, travel
+from gputop.tui.aside import aside
 from gputop.tui.asking import Question
 from gputop.tui.draw.overview import columns_in_sight
 from gputop.tui.draw.sight import Sight, chosen
 from gputop.tui.draw.transport import mode_of
 from gputop.tui.filters import Lean
+from gputop.tui.lending import Lending
 from gputop.tui.options import Options, Picture, Theme
 from gputop.tui.palette import palette
 from gputop.tui.screens import MOVES, Overview, Page
 from gputop.tui.sheet import Deed, Standing
 from gputop.tui.terminal import Terminal
 from gputop.view import RunView, View
-
-if TYPE_CHECKING:
-    from gputop.tui.shelf import Kept
 
 HISTORY_NS = 1_900_000_000
 """Histories move at most this often (a tick may come a little early), also where columns are shorter than 2 s."""
@@ -58,9 +55,6 @@ FAULT_S = 10.0
 
 NO_MORE = "nobody writes into this recording any more: this is its end"
 """Said where a replay that followed a recording stops."""
-
-SHELF_S = 0.2
-"""While recordings are looked through, how often those known so far are shown."""
 
 DEEPEST = 8
 """Pages opened from pages, of which Esc finds the way back."""
@@ -96,11 +90,8 @@ class GputopApp(App[int]):
         self.crash: BaseException | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.error_console = Console(file=io.StringIO(), width=100)
-        self._picture, self._clock, self._on_leave = picture, clock, on_leave
-        self._own = picture
-        self._borrowed: Picture | None = None
-        self._shelf: tuple[Kept, ...] | None = None
-        self._looking = False
+        self._clock, self._on_leave = clock, on_leave
+        self.lending = Lending(picture, options.refresh, self._call)
         self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
         self._fast: View = picture.view()
         self._slow: View = self._fast
@@ -114,6 +105,10 @@ class GputopApp(App[int]):
         self._eager = 0
         self._opening = False
         self._note, self._note_until = "", 0.0
+
+    @property
+    def _picture(self) -> Picture:
+        return self.lending.shown
 
     def get_default_screen(self) -> Screen[None]:
         """The overview is what is shown first."""
@@ -142,7 +137,7 @@ class GputopApp(App[int]):
 
     def tick(self) -> None:
         """Takes the newest view and shows it, unless the terminal has not yet taken what was written before."""
-        if self.options.until_end and self._own.ended():
+        if self.options.until_end and self.lending.own.ended():
             self.action_leave()
             return
         if not takes_bytes(sys.__stderr__):
@@ -193,8 +188,8 @@ class GputopApp(App[int]):
             no_cmdline=self.options.no_cmdline,
             remapped=self.remapped,
             faults=tuple(self._faults),
-            shelf=self._shelf,
-            borrowed=self._borrowed is not None,
+            shelf=self.lending.shelf,
+            borrowed=self.lending.borrowed,
         )
 
     def note(self) -> str:
@@ -291,7 +286,7 @@ class GputopApp(App[int]):
             self.say(f"recorded into {keeping.short(Path(view.recording.path))}; see gputop report")
         elif not self._opening:
             self._opening = True
-            self._work(self._begin_recording)
+            aside(self._begin_recording)
 
     def action_profile(self) -> None:
         """Asks the training shown to profile itself."""
@@ -329,7 +324,7 @@ class GputopApp(App[int]):
 
     def _open(self, name: str, about: str = "") -> None:
         if name == "recordings":
-            self.look_for_recordings()
+            self.lending.look(self._show_shelf)
         column, reverse = self.orders.get(name, (-1, False))
         self.push_screen(Page(name, Standing(about=about, column=column, reverse=reverse)))
 
@@ -361,11 +356,10 @@ class GputopApp(App[int]):
 
     def action_theme(self, name: Theme | Literal[""]) -> None:
         """Shows another theme; the next one where none is named."""
-        themes = get_args(Theme)
         if self.terminal.colors == "none":
             self.say("no colours here: NO_COLOR, --no-color or the terminal says so")
             return
-        self.theme_shown = name or themes[(themes.index(self.theme_shown) + 1) % len(themes)]
+        self.theme_shown = name or themes.after(self.theme_shown)
         self.shades = palette(self.theme_shown, self.terminal)
         for screen in self.screen_stack:
             if isinstance(screen, Overview | Page):
@@ -375,19 +369,8 @@ class GputopApp(App[int]):
 
     def action_remember_theme(self) -> None:
         """Writes the theme into the configuration file."""
-        self._work(self._remember_theme)
-
-    def _remember_theme(self) -> None:
-        path = Path(self.options.config) if self.options.config else config.path_of()
-        try:
-            config.remember(path, "theme", self.theme_shown)
-        except OSError as error:
-            answer = f"not remembered: {(error.strerror or str(error)).lower()}"
-        except ValueError as error:
-            answer = f"not remembered: {error}"
-        else:
-            answer = f"theme {self.theme_shown} is in {keeping.short(path)}"
-        self._call(partial(self.say, answer))
+        theme, file = self.theme_shown, self.options.config
+        aside(lambda: self._call(partial(self.say, themes.remember(theme, file))))
 
     def _to_overview(self) -> None:
         while isinstance(self.screen, Page):
@@ -406,14 +389,10 @@ class GputopApp(App[int]):
             self.pop_screen()
             self.call_later(self.run_action, deed.what)
         elif deed.kind == "replay":
-            self._work(lambda: self._borrow(Path(deed.what)))
+            self.lending.borrow(Path(deed.what), self._show_other, self.say)
             self.say(f"opening {clean(Path(deed.what).name, 60)}")
 
-    def _work(self, does: Callable[[], None]) -> None:
-        """Does on a thread of its own what a disk may hold up."""
-        Thread(target=does, name="gputop-work", daemon=True).start()
-
-    def _call(self, does: Callable[[], None]) -> bool:
+    def _call(self, does: Callable[[], object]) -> bool:
         """Has the app's own thread do something; whether it will, since the app may have ended."""
         if self.loop is None or self.loop.is_closed():
             return False
@@ -422,53 +401,9 @@ class GputopApp(App[int]):
             return True
         return False
 
-    def look_for_recordings(self) -> None:
-        """Looks for recordings and shows them as they are read; one look at a time."""
-        if self._looking:
-            return
-        self._looking = True
-        self._work(self._look_for_recordings)
-
-    def _look_for_recordings(self) -> None:
-        from gputop.tui import shelf
-
-        folders = keeping.folders()
-        shown = 0.0
-        every: list[shelf.Kept] = []
-        for every in shelf.found(folders):
-            if time.monotonic() - shown >= SHELF_S:
-                shown = time.monotonic()
-                if not self._call(partial(self._put_on_shelf, tuple(every), done=False)):
-                    return
-        self._call(partial(self._put_on_shelf, tuple(every), done=True))
-
-    def _put_on_shelf(self, every: tuple[Kept, ...], *, done: bool) -> None:
-        self._shelf = every
-        self._looking = not done
-        if isinstance(self.screen, Page) and self.screen.page_name == "recordings":
-            self.show()
-
-    def _borrow(self, path: Path) -> None:
-        """Opens a recording beside what is shown."""
-        from gputop.recording.errors import Unreadable
-        from gputop.tui import shelf
-
-        try:
-            feed = shelf.open_replay(path, self.options.refresh)
-        except Unreadable as error:
-            self._call(partial(self.say, clean(str(error), 300)))
-        except Exception as error:  # whatever ails the file, the screen goes on
-            self._call(partial(self.say, f"not opened: {clean(f'{type(error).__name__}: {error}', 200)}"))
-        else:
-            if not self._call(partial(self._show_other, feed)):
-                feed.close()
-
     def _show_other(self, picture: Picture | None) -> None:
-        """Shows a borrowed picture, or with None the own one again; what was borrowed before is let go of."""
-        if self._borrowed is not None:
-            self._work(self._borrowed.close)
-        self._borrowed = picture
-        self._picture = self._own if picture is None else picture
+        """Shows a borrowed picture, or with None the own one again."""
+        self.lending.show(picture)
         self._run_id = None
         self._note = ""
         self._fast = self._slow = self._calm = self._picture.view()
@@ -476,15 +411,14 @@ class GputopApp(App[int]):
         self.show(at_once=True)
         self._await()
 
+    def _show_shelf(self) -> None:
+        if isinstance(self.screen, Page) and self.screen.page_name == "recordings":
+            self.show()
+
     def action_give_back(self) -> None:
         """From a recording that was opened here, back."""
-        if self._borrowed is not None:
+        if self.lending.borrowed:
             self._show_other(None)
-
-    def close_borrowed(self) -> None:
-        """Lets go of a recording that is open beside the own picture."""
-        if self._borrowed is not None:
-            self._borrowed.close()
 
     async def action_back(self) -> None:
         """Takes a filter away, else leaves the page."""

@@ -45,7 +45,7 @@ def run(picture: Picture, options: Options) -> int:
         guard.restored()
         code = guard.code
         picture.close()
-        app.close_borrowed()
+        app.lending.close()
         _tell(app.recorded)
     if code is not None:
         return code

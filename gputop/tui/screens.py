@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from msgspec import structs
 from textual import events
@@ -18,9 +18,7 @@ from gputop.tui.lines import Block, Line, cut, fit
 from gputop.tui.palette import Palette
 from gputop.tui.pane import Pane
 from gputop.tui.sheet import PAGES, Sheet, Standing, sheet
-
-if TYPE_CHECKING:
-    from gputop.tui.app import GputopApp
+from gputop.tui.stage import Stage
 
 
 class _Drawn(Screen[None]):
@@ -31,9 +29,9 @@ class _Drawn(Screen[None]):
     names: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def gputop(self) -> GputopApp:
-        """The app, by its own type."""
-        return cast("GputopApp", self.app)
+    def gputop(self) -> Stage:
+        """The app, as far as a screen knows it."""
+        return cast("Stage", self.app)
 
     def compose(self) -> ComposeResult:
         app = self.gputop

@@ -14,28 +14,13 @@ from gputop.recording.reader import Recording
 from gputop.sources.opening import open_recording
 from gputop.sources.replay import ReplaySource
 from gputop.tui.draw.sight import name_of
+from gputop.tui.kept import Kept
 
 MOST = 200
 """Recordings listed, the newest."""
 
 FIRST_S = 0.3
 """How long the first picture of a recording is waited for."""
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """One recording: what its file tells without being opened, and what is in it; `fault`: why it can't be read."""
-
-    path: str
-    size: int
-    changed_s: float
-    from_ns: int | None = None
-    long_ns: int | None = None
-    steps: int | None = None
-    scripts: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    simulated: bool = False
-    state: str = ""
-    fault: str = ""
 
 
 def found(folders: Iterable[Path]) -> Iterator[list[Kept]]:

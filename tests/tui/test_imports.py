@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
+
+import gputop
 
 
 def loaded(code: str) -> set[str]:
@@ -43,3 +47,18 @@ def test_the_app_loads_no_page_no_numbers_library_and_no_markup_highlighter() ->
         "pynvml",
         "zmq",
     }
+
+
+def test_no_two_modules_of_the_screen_import_each_other() -> None:
+    """Also not for their types alone: of two that know each other, one can't be read without the other."""
+    root = Path(gputop.__file__).parent / "tui"
+    knows: dict[str, set[str]] = {}
+    for path in root.rglob("*.py"):
+        name = ".".join(("gputop", *path.relative_to(root.parent).with_suffix("").parts)).removesuffix(".__init__")
+        found = knows[name] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    both = {(a, b) for a in knows for b in knows[a] if a != b and b in knows and a in knows[b]}
+    assert len(knows) > 40
+    assert not both

@@ -16,9 +16,9 @@ from gputop.records import Gpu, Host, Process, Run, Verdict, Worker
 from gputop.tui.asking import Question
 from gputop.tui.draw.overview import compose
 from gputop.tui.draw.sight import Sight
+from gputop.tui.kept import Kept
 from gputop.tui.lines import plain
 from gputop.tui.sheet import PAGES, Standing, sheet
-from gputop.tui.shelf import Kept
 from gputop.view import Cursor, GpuView, HostView, RunView, Segment, Share, View
 from tests.tui import views
 from tests.tui.grid import flatten

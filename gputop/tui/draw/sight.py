@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from gputop.records import Run, clean
+from gputop.tui.kept import Kept
 from gputop.tui.lines import crop
 from gputop.view import GpuView, RunView, View, run_shown
-
-if TYPE_CHECKING:
-    from gputop.tui.shelf import Kept
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from pathlib import Path
 from gputop.records import clean
 from gputop.tui import figures, listing
 from gputop.tui.draw.sight import Sight
+from gputop.tui.kept import Kept
 from gputop.tui.lines import Line, Span, crop, fit
 from gputop.tui.sheet import Deed, Sheet, Standing
-from gputop.tui.shelf import Kept
 from gputop.tui.tables import Column
 
 COLUMNS = (
