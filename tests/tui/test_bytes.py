@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.tui.ptys import Terminal
@@ -38,3 +40,16 @@ def test_a_paused_replay_costs_nothing() -> None:
         terminal.press(b" ")
         terminal.read(1.0)
         assert terminal.read(1.0) == b""
+
+
+def test_the_page_of_recordings_costs_nothing_while_none_is_new(tmp_path: Path) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    with Terminal("live", "refresh=0.1", "move=1", f"cwd={tmp_path}", size=(120, 40), env=env) as terminal:
+        terminal.wait_for(b"confidence")
+        terminal.press(b"o")
+        terminal.wait_for(b"no recording here yet")
+        terminal.read(0.5)
+        assert len(terminal.read(1.0)) < 10 * 100
+        terminal.press(b"\x1b")
+        terminal.wait_for(b"confidence")
+        assert len(terminal.read(1.0)) > 0
