@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from gputop.diagnosis.verdict import judge
+from gputop.recording.chunk import DESCRIBING
 from gputop.recording.past import RECORDED
-from gputop.records import AnyRecord, Event, Fold, Run, Step, Verdict, end_of
+from gputop.records import AnyRecord, Event, Fold, Run, Sampler, Step, Verdict, end_of
 from gputop.report import exact, hindsight, series
 from gputop.report.account import Account, GpuAccount, HostAccount
 from gputop.report.machine import Machines
@@ -69,7 +70,8 @@ def judge_trace(records: Iterable[AnyRecord], source: str, progress: Callable[[f
     `progress` is told the share judged (0-1).
     """
     ordered = list(records)
-    first = min((record.t for record in ordered), default=0)
+    told = [record for record in ordered if not isinstance(record, (*DESCRIBING, Sampler))] or ordered
+    first = min((record.t for record in told), default=0)
     last = max((end_of(record) for record in ordered), default=0)
     watch = Watch(source, keep_ns=last - first + S)
     ranks = len({record.run_id for record in ordered if isinstance(record, Run)}) or 1

@@ -158,6 +158,18 @@ def test_the_job_that_was_recorded_is_compared_and_not_a_neighbour_that_trained_
     assert all(mark["kind"] != "recorded" for mark in report["events"])
 
 
+def test_a_report_begins_with_what_was_recorded_and_not_with_what_describes_the_run() -> None:
+    run, *rest = steps(100, ms=100)
+    late = [
+        msgspec.structs.replace(run, t=T - 60 * S),
+        rec.Sampler(t=T - S, host="h", backend="nvml", state="ok"),
+        *rest,
+    ]
+    judged = judge_trace(late, "late")
+    assert judged.from_ns == T
+    assert judged.to_ns - judged.from_ns < 11 * S
+
+
 def test_a_side_that_is_too_short_is_named_with_what_it_has(tmp_path: Path) -> None:
     found = both(tmp_path, steps(400, ms=100), steps(80, ms=100))
     said = sentence(found)
