@@ -74,11 +74,12 @@ def paper_for(
     width = None
     if terminal or environ.get("COLUMNS", "").isdigit():
         width = max(MIN_WIDTH, shutil.get_terminal_size((80, 24)).columns)
+    poor = environ.get("LC_ALL") in ("C", "POSIX") or not _unicode(stream)  # Python writes UTF-8 there all the same
     plain = environ.get("NO_COLOR") or environ.get("TERM", "") in ("", "dumb", "vt100", "vt220")
     return Paper(
         width=width,
         color=color and terminal and not plain,
-        ascii=ascii_only or (terminal and environ.get("TERM") in ("linux", "vt100", "vt220")) or not _unicode(stream),
+        ascii=ascii_only or (terminal and environ.get("TERM") in ("linux", "vt100", "vt220")) or poor,
     )
 
 

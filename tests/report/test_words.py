@@ -196,3 +196,9 @@ def test_a_bar_is_as_long_as_its_shares(weights: dict[str, float]) -> None:
     total = sum(weights.values())
     shares = {name: 100 * weight / total for name, weight in weights.items()}
     assert abs(len(bar(shares, 76, Paper())) - 76) <= 1
+
+
+@pytest.mark.parametrize(("locale", "plain"), [("C", True), ("POSIX", True), ("C.UTF-8", False), ("", False)])
+def test_a_locale_that_is_not_utf_8_gets_plain_characters(locale: str, plain: bool) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    assert paper_for(stream, {"LC_ALL": locale}).ascii is plain
