@@ -210,6 +210,7 @@ def test_hostile_names_do_nothing(browser: chromium.Browser, tmp_path: Path) -> 
 def test_without_javascript_the_figures_stand_in_tables(browser: chromium.Browser, file: Path) -> None:
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
+        browser.events.clear()
         browser.call("Page.navigate", url=file.as_uri())
         browser._until("Page.loadEventFired")
         root = browser.call("DOM.getDocument", depth=-1)["root"]["nodeId"]
