@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gputop.records import AnyRecord
-from tests.diagnosis.builder import COMPUTE, busy, expect, trace
+from gputop.records import Alive, AnyRecord, Step
+from tests.diagnosis.builder import COMPUTE, RUN_ID, busy, expect, trace, verdict
 
 
 def new_shapes(i: int) -> dict[str, Any]:
@@ -64,3 +64,10 @@ def test_planted(name: str) -> None:
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_look_alike(name: str) -> None:
     expect(name.partition(":")[0], LOOK_ALIKES[name]())
+
+
+def test_how_long_it_has_been_in_a_phase_is_as_it_was_said_while_steps_still_come() -> None:
+    steps = trace({"data": 2, "backward": 8}, n=3, ms=10)
+    last = max(one.t + one.dur_ns for one in steps if isinstance(one, Step))
+    said = Alive(t=last - 5_000_000, run_id=RUN_ID, steps=2, open_phase="backward", open_since_ns=last - 8_000_000)
+    assert "now in backward for 3 ms" in verdict([*steps, said]).headline

@@ -107,7 +107,8 @@ def starting(facts: Facts) -> Candidate:
     doing = f"; now in {alive.open_phase}" if alive is not None and alive.open_phase else ""
     since = None
     if alive is not None and alive.open_since_ns is not None:
-        since = (window.to_ns - alive.open_since_ns) / 1e6
+        went_on = any(step.t + step.dur_ns > alive.t for step in window.steps)
+        since = ((alive.t if went_on else window.to_ns) - alive.open_since_ns) / 1e6
     lasting = f" for {time(since)}" if doing and since is not None and since > 0 else ""
     done = "no step yet" if not steps else f"{count(steps, 'step')} so far"
     return Candidate(
