@@ -17,8 +17,8 @@ from gputop.cli.recorded import recorded, tell
 
 @click.command()
 @debug_option
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@click.argument("a", type=click.Path(path_type=Path, readable=False))
+@click.argument("b", type=click.Path(path_type=Path, readable=False))
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.option(
     "--fail-on-regression",

@@ -44,7 +44,7 @@ def _types(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -
 
 @click.command()
 @debug_option
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
 @click.option("--to", "name", type=click.Choice(FORMATS), required=True, help="The format.")
 @click.option("-o", "--output", "out", required=True, metavar="OUT", help="The file to write; - is standard output.")
 @click.option("--types", multiple=True, callback=_types, metavar="TYPE,…", help="Record types, e.g. step,gpu.")

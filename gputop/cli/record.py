@@ -33,7 +33,7 @@ CLOSE_S = 2.0
 
 @click.command()
 @debug_option
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=click.Path(path_type=Path, readable=False))
 @click.option("--seconds", type=Seconds(0.1, 366 * 86_400), help="End by itself after this long.")
 @click.option("--run", "run_id", metavar="RUN_ID", help="End when this run ends.")
 @click.option("--max-size", callback=amounts.size, metavar="SIZE", help="End when the file has this size, e.g. 2G.")
@@ -65,7 +65,10 @@ def command(
     A recording that exists is continued. Without FILE it is called after the time, in the working folder.
     """
     ending = Ending(seconds=seconds, run_id=run_id)
-    path = Path(os.path.abspath(file)) if file is not None else default_path(time.time_ns())
+    try:
+        path = Path(os.path.abspath(file)) if file is not None else default_path(time.time_ns())
+    except FileNotFoundError:
+        raise Failure("the working folder is gone; go to another, or give FILE with its whole path") from None
     limits = Limits(max_bytes=max_size, keep_ns=keep, floor_bytes=min_free)
     return record(path, limits, ending, Launcher(), cmdlines=not no_cmdline)
 
@@ -82,7 +85,7 @@ def for_command(file: str, token: str, ready_fd: str, orders_fd: str) -> int:
 
 def record(path: Path, limits: Limits, ending: Ending, launcher: Launcher, *, cmdlines: bool = True) -> int:
     """Record to the path until the end; returns the exit code. Raises Failure, UsageError."""
-    fresh = not path.exists()
+    fresh = _is_new(path)
     with ending.signals():
         recorder = _open(path, limits, cmdlines)
         try:
@@ -123,11 +126,19 @@ def _code(state: RecordingState, limits: Limits) -> int:
     return 0 if state.why is None or full else 1
 
 
+def _is_new(path: Path) -> bool:
+    """Whether there is nothing yet where a recording is to be. Raises Failure, UsageError."""
+    try:
+        if path.is_dir():
+            raise click.UsageError(f"{path} is a folder; name a file in it, e.g. {path / 'run.gputop'}")
+        if not path.parent.is_dir():
+            raise click.UsageError(f"there is no folder {path.parent}; make it first")
+        return not path.exists()
+    except OSError as error:
+        raise Failure(f"can't record to {path}: {(error.strerror or str(error)).lower()}") from None
+
+
 def _open(path: Path, limits: Limits, cmdlines: bool) -> Recorder:
-    if path.is_dir():
-        raise click.UsageError(f"{path} is a folder; name a file in it, e.g. {path / 'run.gputop'}")
-    if not path.parent.is_dir():
-        raise click.UsageError(f"there is no folder {path.parent}; make it first")
     try:
         return Recorder(path, cmdlines=cmdlines, **msgspec.structs.asdict(limits))
     except Unreadable as error:

@@ -37,6 +37,18 @@ def recorded(path: Path) -> Iterator[Recording]:
         recording.close()
 
 
+@contextmanager
+def answering() -> Iterator[None]:
+    """What the block writes to stdout has arrived when it ends. Raises Failure where it can't be written."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(f"the answer can't be written: {(error.strerror or str(error)).lower()}") from None
+
+
 def tell(warnings: list[str]) -> None:
     """Warnings of a reading, on stderr, each once."""
     for warning in dict.fromkeys(warnings):

@@ -26,8 +26,15 @@ NAMED_GAPS = 5
 
 @click.command()
 @debug_option
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="OUT", help="The recording to write.")
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="OUT",
+    help="The recording to write.",
+)
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 def command(file: Path, out: Path | None, force: bool) -> int:
     """Save what can be saved of a damaged recording, into a new one: FILE.recovered.gputop unless -o says otherwise.

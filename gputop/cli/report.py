@@ -13,11 +13,12 @@ from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option, merged
 from gputop.cli.progress import Progress
+from gputop.cli.recorded import answering
 
 
 @click.command()
 @debug_option
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.option("--html", metavar="OUT", help="Write one self-contained page with charts to OUT (-: stdout).")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
@@ -50,12 +51,13 @@ def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, 
     if as_json or html == "-":
         for warning in warnings:
             print(f"gputop: {warning}", file=sys.stderr)
-    if as_json:
-        json.dump(report, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-    if not as_json and html is None:
-        paper = paper_for(sys.stdout, ascii_only=bool(options["ascii_"]), color=not options["no_color"])
-        sys.stdout.write(words.of_report(report, paper))
+    with answering():
+        if as_json:
+            json.dump(report, sys.stdout, indent=1, allow_nan=False)
+            sys.stdout.write("\n")
+        elif html is None:
+            paper = paper_for(sys.stdout, ascii_only=bool(options["ascii_"]), color=not options["no_color"])
+            sys.stdout.write(words.of_report(report, paper))
     return 0
 
 

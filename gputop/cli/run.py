@@ -11,7 +11,9 @@ import click
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Record it into FILE as it runs.")
+@click.option(
+    "--record", type=click.Path(path_type=Path, readable=False), metavar="FILE", help="Record it into FILE as it runs."
+)
 @click.option("--no-hooks", multiple=True, metavar="NAME", help="Leave out an automatic hook, e.g. syncs; repeatable.")
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
 def command(record: Path | None, no_hooks: tuple[str, ...], cmd: tuple[str, ...]) -> NoReturn:

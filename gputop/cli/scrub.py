@@ -27,8 +27,10 @@ KINDS = ("command line", "user", "host name", "GPU serial number", "run name", "
 
 @click.command()
 @debug_option
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="OUT", help="The file to write.")
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
+@click.option(
+    "-o", "--output", "out", type=click.Path(path_type=Path, readable=False), metavar="OUT", help="The file to write."
+)
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 def command(file: Path, out: Path | None, force: bool) -> int:
     """Write a copy that can be shared: without command lines, users, host names, serial numbers and paths.

@@ -63,13 +63,14 @@ class Recording:
         """Say what SQLite says of a damaged file as Unreadable does."""
         try:
             yield
-        except _DAMAGE as error:
+        except (*_DAMAGE, *_BAD) as error:  # a page of another table in its place: texts where figures should be
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> Unreadable:
         if "locked" in str(error) or "unable to open" in str(error):
             return Unreadable(f"{self.path} can't be opened now ({error}); is its folder readable?")
-        return Unreadable(f"{self.path} is damaged ({error}); gputop recover {self.path} saves what can be saved")
+        what = error if isinstance(error, _DAMAGE) else "what lies in its pages doesn't fit together"
+        return Unreadable(f"{self.path} is damaged ({what}); gputop recover {self.path} saves what can be saved")
 
     def _check_schema(self) -> None:
         meta = self.meta()

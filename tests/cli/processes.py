@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
@@ -16,8 +17,20 @@ def environment(directory: Path, more: Mapping[str, str] | None = None) -> dict[
     return env
 
 
+def without_privilege() -> None:
+    """In a child, before it becomes another program: also for root a file's mode counts (prctl(2), capabilities(7))."""
+    pr_capbset_drop, dac_override, dac_read_search = 24, 1, 2
+    for capability in (dac_override, dac_read_search):
+        ctypes.CDLL(None).prctl(pr_capbset_drop, capability, 0, 0, 0)
+
+
 def gputop(
-    *words: str, directory: Path, env: Mapping[str, str] | None = None, timeout: float = 60, stdin: int | None = None
+    *words: str,
+    directory: Path,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    stdin: int | None = None,
+    preexec_fn: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run `gputop` to its end; stdout and stderr are pipes."""
     return subprocess.run(
@@ -28,4 +41,5 @@ def gputop(
         text=True,
         timeout=timeout,
         check=False,
+        preexec_fn=preexec_fn,
     )

@@ -22,7 +22,7 @@ from gputop.cli.ending import Ending, started_by
 from gputop.recording.reader import Recording
 from gputop.records import Event, Run, Step, Verdict
 from gputop.view import RunView, View
-from tests.cli.processes import environment, gputop
+from tests.cli.processes import environment, gputop, without_privilege
 from tests.recording.disks import fill
 
 ROOT = Path(__file__).parents[2]
@@ -178,6 +178,33 @@ def test_what_cannot_be_recorded_to_is_one_sentence(
     assert (tmp_path / "foreign").read_text().startswith("something else")
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [("x" * 300, 1, "file name too long"), ("fifo", 3, "no plain file; name a file to record")],
+)
+def test_a_name_that_cannot_be_a_recording_is_one_sentence(
+    name: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert run(["record", str(tmp_path / name)]) == code
+    words = capsys.readouterr().err
+    assert said in words
+    assert "--debug" not in words
+    assert words.count("\n") == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["fifo"]
+
+
+def test_a_working_folder_that_is_gone_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    for words in (["record"], ["record", "run.gputop"]):
+        assert run(words) == 1
+        assert "the working folder is gone" in capsys.readouterr().err
+
+
 def test_a_place_that_takes_no_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["record", "/proc/run.gputop"]) == 1
     words = capsys.readouterr().err
@@ -276,7 +303,7 @@ def test_a_recording_continued_after_a_kill_holds_each_step_once(short_dir: Path
     assert steps == list(range(len(steps)))
     (span,) = opened.info().runs
     assert span.steps == len(steps) == sum(tier.steps for tier in opened.minutes())
-    assert len([record for record in opened.records() if isinstance(record, Run)]) == 1
+    assert all(seq < 20 for seq, record in opened.numbered() if isinstance(record, Run))
     opened.close()
     said = re.search(r"recorded (\d+) steps of 1 run", done.stdout)
     assert said is not None
@@ -366,6 +393,27 @@ def test_a_recorder_that_cannot_start_is_one_line_and_the_training_goes_on(short
     done = gputop(*words, directory=short_dir)
     assert (done.returncode, done.stdout) == (5, "trained\n")
     assert done.stderr == f"gputop: not recorded: there is no folder {tmp_path / 'no'}; make it first\n"
+
+
+def test_a_file_that_may_not_be_read_is_one_line_and_the_training_goes_on(short_dir: Path, file: Path) -> None:
+    file.write_bytes(b"mine")
+    file.chmod(0)
+    words = ["run", "--record", str(file), "--", sys.executable, str(LOOP), "0.2", "5"]
+    done = gputop(*words, directory=short_dir, preexec_fn=without_privilege)
+    assert (done.returncode, done.stdout) == (5, "trained\n")
+    assert done.stderr == f"gputop: not recorded: {file} can't be read: permission denied; it is left as it is\n"
+    assert file.stat().st_size == 4
+
+
+@pytest.mark.parametrize(
+    "words", [["report"], ["replay", "--plain"], ["scrub"], ["recover"], ["export", "--to", "csv", "-o", "-"], ["diff"]]
+)
+def test_input_that_may_not_be_read_is_code_3(words: list[str], short_dir: Path, file: Path) -> None:
+    file.touch(0)
+    twice = [str(file)] if words == ["diff"] else []
+    done = gputop(*words, str(file), *twice, directory=short_dir, preexec_fn=without_privilege)
+    assert done.returncode == 3
+    assert done.stderr == f"gputop: {file} can't be read: permission denied; may you read it?\n"
 
 
 @pytest.mark.parametrize(("command", "code"), [("/no/such/command", 127), ("/etc/hostname", 126)])
