@@ -1,7 +1,9 @@
 """What the publisher adds to a step: blocks with and without it, in turn, in one process.
 
 python -m tests.benchmarks.bench_publisher            prints every figure
-python -m tests.benchmarks.bench_publisher auto       one of: auto, explicit, rate, memory, import
+python -m tests.benchmarks.bench_publisher auto       one of: auto, explicit, rate, memory, import, peers
+
+`peers` measures TraceML and gpuprof in the same run, where the Python that GPUTOP_PEERS names (or this one) has them.
 """
 
 from __future__ import annotations
@@ -225,12 +227,56 @@ def bench_import() -> dict[str, float]:
     return {"import_ms": round(loaded - empty, 1), "first_use_ms": round(used - empty, 1)}
 
 
+PEER_LOOP = Path(__file__).with_name("peer_loop.py")
+
+PEERS = {"TraceML": "traceml-ai", "gpuprof": "gpuprof"}
+"""Other monitors of trainings, and the packages that have them."""
+
+ROUNDS = 7
+
+
+def bench_peers() -> dict[str, float]:
+    """What each monitor adds to the median step of the same tiny loop: a process each in turn, medians over rounds."""
+    python = os.environ.get("GPUTOP_PEERS", sys.executable)
+    tools = ["plain", "gputop", *(name for name, package in PEERS.items() if _installed(python, package))]
+    for name in PEERS:
+        if name not in tools:
+            print(f"{name} is not installed in {python}: not measured", file=sys.stderr)
+    rounds = [{tool: _median_step(python, tool) for tool in tools} for _ in range(ROUNDS)]
+    added = {tool: statistics.median(one[tool] - one["plain"] for one in rounds) for tool in tools if tool != "plain"}
+    figures = {"plain_us": statistics.median(one["plain"] for one in rounds)}
+    for tool, us in added.items():
+        figures[f"{tool}_added_us"] = us
+        if tool != "gputop" and added["gputop"] > 0:
+            figures[f"{tool}_to_gputop"] = us / added["gputop"]
+    return {name: round(figure, 1) for name, figure in figures.items()}
+
+
+def _installed(python: str, package: str) -> bool:
+    code = f"import importlib.metadata; importlib.metadata.version({package!r})"
+    return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def _median_step(python: str, tool: str) -> float:
+    """The loop's median step in us, in a process of its own under the monitor."""
+    commands = Path(python).parent
+    with tempfile.TemporaryDirectory(prefix="gputop") as folder:
+        out = str(Path(folder) / "median")
+        command = {
+            "gputop": [str(commands / "gputop"), "run", "--", python, str(PEER_LOOP), out, tool],
+            "TraceML": [str(commands / "traceml"), "run", str(PEER_LOOP), "--args", out, tool],
+        }.get(tool, [python, str(PEER_LOOP), out, tool])
+        subprocess.run(command, cwd=folder, env={**os.environ, "GPUTOP_DIR": folder}, capture_output=True, check=True)
+        return float(Path(out).read_text())
+
+
 BENCHES: dict[str, Callable[[], dict[str, float]]] = {
     "auto": bench_auto,
     "explicit": bench_explicit,
     "rate": bench_rate,
     "memory": bench_memory,
     "import": bench_import,
+    "peers": bench_peers,
 }
 
 
