@@ -40,10 +40,11 @@ class Journal:
         lost = f", {state.dropped:,} records lost" if state.dropped else ""
         runs = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
         steps = "1 step" if state.steps == 1 else f"{state.steps:,} steps"
-        self._say(
-            f"{_now()} recorded {steps} of {runs} in {span(seconds)}{lost}, {size(state.bytes)}; "
-            f"see what held them back:  gputop report {state.path}"
-        )
+        there = Path(state.path).exists()
+        where = f"; see what held them back:  gputop report {state.path}" if there and self._runs else ""
+        if not there:
+            where = f"; no file is left at {state.path}"
+        self._say(f"{_now()} recorded {steps} of {runs} in {span(seconds)}{lost}, {size(state.bytes)}{where}")
 
     def _say(self, line: str) -> None:
         if self._mute:

@@ -9,6 +9,9 @@ from gputop.records import clean
 from gputop.report.text import gpu_line, run_title, sampler_line, verdict_line
 from gputop.view import View
 
+PATIENCE_NS = 3_000_000_000
+"""What goes on already is heard of within this long; before, it isn't said that there is nothing."""
+
 
 class PlainStream:
     """Turns views into lines, saying each thing once."""
@@ -17,6 +20,7 @@ class PlainStream:
         self._causes: dict[str, tuple[str, bool]] = {}
         self._states: dict[str, str] = {}
         self._said: set[str] = set()
+        self._since_ns: int | None = None
 
     def lines(self, view: View) -> Iterator[str]:
         """What is new since the last view."""
@@ -32,7 +36,9 @@ class PlainStream:
                 words = "ended" if run.state == "ended" else "its process vanished without a word"
                 yield f"{when} {title}{mark}: {words} after {run.steps_total} steps"
             self._states[run.run.run_id] = run.state
-        if not view.runs and view.waiting and "waiting" not in self._said:
+        self._since_ns = view.now_ns if self._since_ns is None else self._since_ns
+        patient = view.now_ns - self._since_ns >= PATIENCE_NS
+        if not view.runs and view.waiting and patient and "waiting" not in self._said:
             self._said.add("waiting")
             yield f"{when} {clean(view.waiting, 300)}"
         for gpu in view.gpus:

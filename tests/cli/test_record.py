@@ -87,8 +87,7 @@ def test_a_signal_ends_it_and_leaves_one_plain_file(short_dir: Path, file: Path,
         said = child.communicate(timeout=20)[0]
         assert time.monotonic() - began < 3
     assert child.returncode == code
-    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d recorded 0 steps of 0 runs in \d+ s, \d+ kB; ", said, re.M)
-    assert said.endswith(f"gputop report {file}\n")
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d recorded 0 steps of 0 runs in \d+ s, \d+ kB$", said, re.M)
     closed(file).close()
 
 

@@ -1,0 +1,52 @@
+"""What a headless recorder says last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gputop.cli.journal import Journal
+from gputop.recording.state import RecordingState
+from gputop.report.plain import PATIENCE_NS, PlainStream
+from tests.tui.views import no_run, view
+
+
+def state(path: Path, steps: int = 0) -> RecordingState:
+    return RecordingState(path=str(path), since_ns=0, steps=steps)
+
+
+def test_the_report_is_named_where_there_is_something_to_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.gputop"
+    file.touch()
+    journal = Journal()
+    journal.saw(view(), state(file))
+    capsys.readouterr()
+    journal.ended(state(file, steps=7), 9)
+    said = capsys.readouterr().out
+    assert "recorded 7 steps of 1 run in 9 s" in said
+    assert said.endswith(f"gputop report {file}\n")
+
+
+def test_a_file_that_is_gone_and_a_run_that_never_came_are_not_to_be_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Journal().ended(state(tmp_path / "gone.gputop", steps=7), 9)
+    assert "gputop report" not in (said := capsys.readouterr().out)
+    assert f"no file is left at {tmp_path / 'gone.gputop'}" in said
+    (tmp_path / "none.gputop").touch()
+    Journal().ended(state(tmp_path / "none.gputop"), 9)
+    assert "gputop report" not in capsys.readouterr().out
+
+
+def test_what_goes_on_already_gets_time_to_be_heard() -> None:
+    stream = PlainStream()
+    none = no_run()
+    assert none.waiting
+    assert not any(none.waiting in line for line in stream.lines(none))
+    later = msgspec.structs.replace(none, now_ns=none.now_ns + PATIENCE_NS)
+    assert any(none.waiting in line for line in stream.lines(later))
+    assert not any(none.waiting in line for line in stream.lines(later))
