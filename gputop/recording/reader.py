@@ -73,6 +73,11 @@ class Recording:
         return Unreadable(f"{self.path} is damaged ({what}); gputop recover {self.path} saves what can be saved")
 
     def _check_schema(self) -> None:
+        if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            raise Unreadable(
+                f"{self.path} holds no record: its recorder was ended as it began, or what it wrote is in "
+                f"{self.path.name}-wal, which is not beside it"
+            )
         meta = self.meta()
         schema = meta.get("schema")
         if not isinstance(schema, int):
@@ -95,7 +100,9 @@ class Recording:
     def info(self) -> Info:
         """What the recording holds now. Raises Unreadable."""
         with self._as_unreadable():
-            return self._info()
+            info = self._info()
+            msgspec.convert(msgspec.to_builtins(info), Info)  # a page of another table: texts where times should be
+            return info
 
     def _info(self) -> Info:
         db = self._db
@@ -180,17 +187,22 @@ class Recording:
         tables = [TABLES[cls] for cls in (types if types is not None else TABLES) if cls in TABLES]
         upto = self.last_seq() if upto_seq is None else upto_seq
         with self._as_unreadable():
-            after_seq = max(after_seq, (self._first_seq(tables) or 1) - 1)
+            after_seq = self._before_next(tables, after_seq)
             batch = FIRST_BATCH if len(tables) > 1 else max(BATCH, upto)
             while after_seq < upto:
                 end = min(upto, after_seq + batch)
                 yield from self._batch(tables, after_seq, end)
-                after_seq, batch = end, min(2 * batch, max(BATCH, batch))
+                after_seq, batch = self._before_next(tables, end), min(2 * batch, max(BATCH, batch))
         self._tell_bad()
 
-    def _first_seq(self, tables: Sequence[Table]) -> int | None:
-        firsts = [self._db.execute(f"SELECT min(seq) FROM {table.name}").fetchone()[0] for table in tables]
-        return min((one for one in firsts if one is not None), default=None)
+    def _before_next(self, tables: Sequence[Table], after: int) -> int:
+        """The number before that of the first record after `after`: a damaged file may tell of many that aren't."""
+        nexts = [
+            self._db.execute(f"SELECT min(seq) FROM {table.name} WHERE seq > ?", (after,)).fetchone()[0]
+            for table in tables
+            if self._names[table.name]
+        ]
+        return min((one for one in nexts if one is not None), default=2**63) - 1
 
     def _batch(self, tables: Sequence[Table], after: int, upto: int) -> Iterator[tuple[int, AnyRecord]]:
         if len(tables) == 1:
@@ -347,13 +359,30 @@ def _open(path: Path) -> sqlite3.Connection:
     name = path.resolve().as_uri()
     db = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("SELECT 1 FROM meta LIMIT 1").fetchone()
+        db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except _DAMAGE as error:
         db.close()
         if "unable to open" not in str(error) and "readonly" not in str(error):
             raise
-        db = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
+        how = "mode=ro" if _rolled_back(name) else "mode=ro&immutable=1"
+        db = sqlite3.connect(f"{name}?{how}", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
     return db
+
+
+def _rolled_back(name: str) -> bool:
+    """Undo the transaction in which a recorder with a rollback journal was killed, which no one who only reads may do;
+    whether the file can be read then."""
+    try:
+        db = sqlite3.connect(f"{name}?mode=rw", uri=True, timeout=2.0)
+    except sqlite3.Error:
+        return False
+    try:
+        db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except _DAMAGE:
+        return False
+    finally:
+        db.close()
+    return True
 
 
 def _now_ns() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import random
@@ -245,3 +246,35 @@ def test_a_file_that_may_not_be_read(
     path.chmod(0)
     assert run(COMMANDS[command](path, tmp_path / "out")) == 3
     assert "permission denied" in capsys.readouterr().err
+
+
+def swapped(content: bytes, choice: random.Random) -> bytes:
+    """A recording with two of its pages in each other's place."""
+    size = int.from_bytes(content[16:18], "big")
+    one, other = (size * choice.randrange(1, len(content) // size) for _ in range(2))
+    out = bytearray(content)
+    out[one : one + size], out[other : other + size] = content[other : other + size], content[one : one + size]
+    return bytes(out)
+
+
+@pytest.mark.parametrize("command", ["report --json", "replay", "export", "scrub", "recover"])
+def test_pages_in_each_others_place_are_damage(
+    command: str, sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts where times should be, and numbers of records beyond all reason."""
+    choice, path = random.Random(7), tmp_path / "run.gputop"
+    for at in range(25):
+        path.write_bytes(swapped(sound.read_bytes(), choice))
+        code = run(COMMANDS[command](path, tmp_path / f"out{at}"))
+        said = capsys.readouterr().err
+        assert code in (0, 3), said
+        assert "--debug" not in said
+
+
+def test_a_file_that_tells_of_very_many_records_is_read_at_once(sound: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.gputop"
+    path.write_bytes(sound.read_bytes())
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE chunk SET last_seq = ? WHERE id = (SELECT max(id) FROM chunk)", (2**62,))
+    assert run(["export", str(path), "--to", "jsonl", "-o", str(tmp_path / "out")]) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) > 100
