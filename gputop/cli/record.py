@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -20,9 +19,10 @@ from gputop.cli.options import Seconds, debug_option
 from gputop.feed import Feed
 from gputop.recording.destination import Limits
 from gputop.recording.errors import Busy, Unreadable
-from gputop.recording.naming import JOURNALS, default_path
+from gputop.recording.naming import default_path
 from gputop.recording.recorder import Recorder
 from gputop.recording.state import RecordingState
+from gputop.recording.writer import discard
 
 HANGUP = 129
 REFRESH_S = 1.0
@@ -153,6 +153,5 @@ def _open(path: Path, limits: Limits, cmdlines: bool) -> Recorder:
 def _give_up(recorder: Recorder, fresh: bool) -> None:
     """Leave nothing of a recording that was never to be; a file that was there before stays."""
     recorder.close(CLOSE_S)
-    for suffix in ("", *JOURNALS) if fresh else ():
-        with contextlib.suppress(OSError):
-            os.unlink(f"{recorder.path}{suffix}")
+    if fresh:
+        discard(recorder.path)

@@ -105,12 +105,12 @@ def recover(
             raise Unreadable(f"{path} holds nothing of a recording: there is nothing to save")
         warnings = _of_the_log(images, path)
         left = Salvage(images)
-        _refuse(left, path, images, own=own)
+        _refuse(left, path, own=own)
         count = Count(left.chunks.first_seq, progress, left.chunks.last_seq)
         with new_file(out, path, force=force) as partial:
             saved = write_anew(count.through(left.records()), partial)
             if not saved:
-                raise Unreadable(f"{path} holds no record that can be read: there is nothing to save")
+                raise _nothing(path, begun=own and not left.chunks.last_seq)
         warnings += _of_the_rows(left, images, path)
         return Recovery(
             saved=dict(saved), from_ns=count.from_ns, to_ns=count.to_ns, missing=count.missing,
@@ -126,21 +126,27 @@ def rescue(path: Path, records: Iterable[AnyRecord], out: Path, *, force: bool =
     return Recovery(saved=dict(saved), from_ns=count.from_ns, to_ns=count.to_ns)
 
 
-def _refuse(left: Salvage, path: Path, images: Images, *, own: bool) -> None:
+def _refuse(left: Salvage, path: Path, *, own: bool) -> None:
     schema = left.meta.get("schema")
     if left.foreign and not own:
         raise Unreadable(f"{path} is an SQLite file, but not a recording of gputop")
-    if (left.foreign or left.empty) and own and not images.has_log:
-        raise Unreadable(
-            f"{path} holds no record: all there was may be in {path.name}-wal, which is not beside it; "
-            "without that there is nothing to save"
-        )
-    if left.empty:
-        raise Unreadable(f"{path} holds no record that can be read: there is nothing to save")
+    if left.foreign or left.empty:
+        raise _nothing(path, begun=own)
     if isinstance(schema, int) and schema > SCHEMA:
         raise Unreadable(
             f"{path} is of schema {schema}, this gputop reads up to {SCHEMA}; upgrade it: pip install -U gputop-live"
         )
+
+
+def _nothing(path: Path, *, begun: bool) -> Unreadable:
+    """What to say of a file of which nothing can be saved; `begun`: it looks like a recording that was hardly begun."""
+    if not begun:
+        return Unreadable(f"{path} holds no record that can be read: there is nothing to save")
+    log = "holds none either" if Path(f"{path}-wal").exists() else "is not beside it"
+    return Unreadable(
+        f"{path} holds no record: its recorder was ended as it began, or all there was is in {path.name}-wal, "
+        f"which {log}: there is nothing to save"
+    )
 
 
 def _of_the_log(images: Images, path: Path) -> list[str]:

@@ -5,6 +5,7 @@ Killed at any moment it loses what was not committed, and nothing else: rows, ti
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -18,6 +19,7 @@ from gputop.recording import tiering
 from gputop.recording.chunk import DESCRIBING, Chunk, gather
 from gputop.recording.heard import Heard
 from gputop.recording.kinds import Kinds
+from gputop.recording.naming import JOURNALS
 from gputop.recording.packing import Texts, fit
 from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, TABLES, Row, Shape
 from gputop.recording.sqlite import as_disk_errors, disk_error
@@ -70,18 +72,14 @@ class Writer:
             from gputop.recording.header import refuse_foreign
 
             refuse_foreign(path, to_write=True)
-            make_private(path)
-        with as_disk_errors(path or ""):
-            self._db = sqlite3.connect(
-                str(path) if path is not None else "", timeout=2.0, isolation_level=None, check_same_thread=False
-            )
-            self._token = new_token()
-            try:
-                self._prepare(journal, now_ns)
-            except BaseException:
-                forget(self._token)
-                self._db.close()
-                raise
+        made = path is not None and make_private(path)
+        try:
+            with as_disk_errors(path or ""):
+                self._connect(journal, now_ns)
+        except OSError as error:
+            if made and error.errno != errno.EBUSY:
+                discard(path or Path())
+            raise
         self.seq = self._one("SELECT max(last_seq) FROM chunk") or 0
         self._chunk = self._one("SELECT max(id) FROM chunk") or 0
         self._runs: dict[str, int] = {run_id: run for run, run_id in self._db.execute("SELECT * FROM run_key")}
@@ -89,20 +87,38 @@ class Writer:
         self._new_runs: list[tuple[int, str]] = []
         self._texts = Texts({value: number for number, value in self._db.execute("SELECT * FROM text")})
 
+    def _connect(self, journal: Journal, now_ns: int) -> None:
+        """Open the file. Raises sqlite3.Error and Busy."""
+        name = str(self.path) if self.path is not None else ""
+        self._db = sqlite3.connect(name, timeout=2.0, isolation_level=None, check_same_thread=False)
+        self._token = new_token()
+        try:
+            self._prepare(journal, now_ns)
+        except BaseException:
+            forget(self._token)
+            self._db.close()
+            raise
+
     def _prepare(self, journal: Journal, now_ns: int) -> None:
+        """Make what a recording consists of in one transaction: a new file is empty, or a recording."""
         db = self._db
         if self.path is None:
             db.execute("PRAGMA synchronous = OFF")
             db.execute("PRAGMA journal_mode = OFF")
-        elif not self._one("PRAGMA application_id"):
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        else:
+            db.execute("PRAGMA synchronous = NORMAL")
+        self._make(now_ns)
         if self.path is not None:
             db.execute(f"PRAGMA journal_mode = {journal}")
-            db.execute("PRAGMA synchronous = NORMAL")
             db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
             db.execute("PRAGMA journal_size_limit = 0")
+
+    def _make(self, now_ns: int) -> None:
+        db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
+            if self.path is not None and not self._one("PRAGMA application_id"):
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             for statement in OWN_TABLES:
                 db.execute(statement)
             for table in TABLES.values():
@@ -321,10 +337,21 @@ class Writer:
             self._db.close()
 
 
-def make_private(path: Path) -> None:
-    """Make a new file that only its owner may read: command lines and users stand in it. Raises OSError."""
-    if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+def make_private(path: Path) -> bool:
+    """Make a file that only its owner may read, since command lines and users stand in it, unless there is one; whether
+    it was made. Raises OSError."""
+    try:
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def discard(path: Path) -> None:
+    """Take away a recording that was never to be, with what SQLite keeps beside it."""
+    for suffix in ("", *JOURNALS):
+        with suppress(OSError):
+            os.unlink(f"{os.path.realpath(path)}{suffix}")
 
 
 def without_cmdlines(record: Record) -> Record:

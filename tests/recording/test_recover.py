@@ -258,7 +258,7 @@ def test_all_of_a_short_recording_is_in_its_log(tmp_path: Path) -> None:
 
 def test_a_file_whose_log_held_everything_says_where_it_was(tmp_path: Path) -> None:
     killed = Killed(tmp_path, checkpoint=False)
-    with pytest.raises(Unreadable, match="all there was may be in bad"):
+    with pytest.raises(Unreadable, match="all there was is in bad"):
         saved(killed.copy(tmp_path / "a"))
 
 
