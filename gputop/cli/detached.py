@@ -60,8 +60,13 @@ def start(file: Path, environ: Mapping[str, str] = os.environ) -> Detached:
     os.close(said)
     os.close(heard)
     os.waitpid(middle, 0)
+    recorder = Detached(None, orders)
     try:
-        return Detached(_answer(ready), orders)
+        recorder.trouble = _answer(ready)
+        return recorder
+    except KeyboardInterrupt:
+        recorder.abandon()
+        raise
     finally:
         os.close(ready)
 

@@ -48,7 +48,7 @@ def _exec_recorded(file: Path, words: list[str], env: dict[str, str]) -> NoRetur
     from gputop.records import clean
 
     try:
-        recorder = detached.start(file)
+        recorder = detached.start(file)  # interrupted meanwhile, it abandons the recorder itself
         trouble = recorder.trouble
     except OSError as error:
         recorder, trouble = None, f"the recorder can't be started: {(error.strerror or str(error)).lower()}"
@@ -56,7 +56,7 @@ def _exec_recorded(file: Path, words: list[str], env: dict[str, str]) -> NoRetur
         print(f"gputop: not recorded: {clean(trouble, 500)}", file=sys.stderr, flush=True)
     try:
         launch.exec_command(words, {**env, detached.COMMAND: detached.token()})
-    except SystemExit:
+    except (SystemExit, KeyboardInterrupt):
         if recorder is not None:
             recorder.abandon()
         raise

@@ -426,6 +426,20 @@ def test_a_command_that_cannot_be_started_leaves_neither_file_nor_recorder(
     until(lambda: not list(short_dir.glob("view-*")))
 
 
+def test_ctrl_c_before_the_command_leaves_neither_file_nor_recorder(short_dir: Path, file: Path) -> None:
+    script = (
+        "import os, time; from gputop.cli import detached, main\n"
+        "def answer(ready):\n"
+        f"    while not os.path.exists({str(file)!r}): time.sleep(0.01)\n"
+        "    raise KeyboardInterrupt\n"
+        f"detached._answer = answer; main(['run', '--record', {str(file)!r}, '--', 'true'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment(short_dir), timeout=40, check=False)
+    assert done.returncode == 130
+    until(lambda: not list(file.parent.iterdir()))
+    until(lambda: not list(short_dir.glob("view-*")))
+
+
 def test_ctrl_c_reaches_the_training_and_the_recorder_hears_its_last_words(short_dir: Path, file: Path) -> None:
     line = [sys.executable, "-m", "gputop", "run", "--record", str(file), "--", sys.executable, str(LOOP), "60"]
     with subprocess.Popen(
