@@ -42,6 +42,8 @@ class Journal:
         steps = "1 step" if state.steps == 1 else f"{state.steps:,} steps"
         there = Path(state.path).exists()
         where = f"; see what held them back:  gputop report {state.path}" if there and self._runs else ""
+        if there and state.steps_here is not None:
+            where = f"; {state.steps_here:,} of the steps are in the file that is left{where}"
         if not there:
             where = f"; no file is left at {state.path}"
         self._say(f"{_now()} recorded {steps} of {runs} in {span(seconds)}{lost}, {size(state.bytes)}{where}")

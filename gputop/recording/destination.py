@@ -95,6 +95,7 @@ class Destination:
         self._identity: Identity | None = None
         self._unsaved: list[Record] = []
         self._steps_before = 0
+        self._steps_elsewhere: int | None = None
         self._bytes = 0
         self._faults = 0
         self._retry_ns = 0
@@ -105,6 +106,11 @@ class Destination:
     def steps(self) -> int:
         """Steps handed to the path's files so far."""
         return self._steps_before + (self._sink.steps if self._sink is not None else 0)
+
+    @property
+    def steps_here(self) -> int | None:
+        """Of these, the ones in the file that the path names now; None while it was never moved or deleted."""
+        return None if self._steps_elsewhere is None else self.steps - self._steps_elsewhere
 
     @property
     def bytes(self) -> int:
@@ -150,6 +156,7 @@ class Destination:
             return
         moved = self._system.whereabouts(self._identity)
         self._shut(now_ns)
+        self._steps_elsewhere = self._steps_before
         if moved is not None:
             self._make_whole(moved, now_ns)
         if found is not None:

@@ -136,6 +136,7 @@ class Recorder:
             since_ns=self._since_ns,
             bytes=destination.bytes,
             steps=destination.steps,
+            steps_here=destination.steps_here,
             dropped=self._spool.dropped,
             state="ended" if destination.ended else "recording" if destination.why is None else "waiting",
             why=destination.why,

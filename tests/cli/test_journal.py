@@ -42,6 +42,20 @@ def test_a_file_that_is_gone_and_a_run_that_never_came_are_not_to_be_looked_at(
     assert "gputop report" not in capsys.readouterr().out
 
 
+def test_of_a_file_that_was_moved_it_tells_what_is_in_the_one_that_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.gputop"
+    file.touch()
+    journal = Journal()
+    journal.saw(view(), state(file))
+    capsys.readouterr()
+    journal.ended(msgspec.structs.replace(state(file, steps=1753), steps_here=567), 9)
+    said = capsys.readouterr().out
+    assert "recorded 1,753 steps of 1 run in 9 s" in said
+    assert "; 567 of the steps are in the file that is left; see what held them back:" in said
+
+
 def test_what_goes_on_already_gets_time_to_be_heard() -> None:
     stream = PlainStream()
     none = no_run()

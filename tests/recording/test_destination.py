@@ -177,6 +177,7 @@ def test_a_moved_file_is_ended_whole_and_a_new_one_begun(disk: FakeDisk, spool: 
     assert [type(record).__name__ for record in new.kept[:3]] == ["Run", "Loader", "Model"]
     assert new.labels() == ["the recording goes on in this file: an earlier part was moved away"]
     assert "moved to /data/kept.gputop" in target.said[0]
+    assert target.steps_here == len(new.steps_kept()) < target.steps
     assert target.steps == 6
 
 
