@@ -106,7 +106,10 @@ def free_share(facts: Facts) -> float | None:
 
 
 def room_share(facts: Facts, workers: int | None) -> float | None:
-    """Share of the cores that the run may use which its own processes leave."""
+    """Share of the cores that the run may use which its own processes leave.
+
+    A worker that is ready and has no core wants one as much as one that runs: it leaves no room for another.
+    """
     machine = facts.machine
     if not machine.cores:
         return None
@@ -120,6 +123,8 @@ def room_share(facts: Facts, workers: int | None) -> float | None:
             return None
         busy = machine.cores_all * machine.cpu_pct / 100
         own = busy if workers is None else min(busy, workers + 1.0)
+    elif workers:
+        own += workers * (machine.worker_wait_pct or 0.0) / 100
     return max(0.0, machine.cores - own) / machine.cores
 
 

@@ -58,6 +58,20 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         host={"cpu_pct": 98, "cores": 8},
         process={"cpu_pct": 60, "workers": workers(8, 90)},
     ),
+    "a real loop on two cores of which others had one, as it was recorded": lambda: trace(
+        {"data": 166, "forward": 8, "backward": 9, "optimizer": 10},
+        run={"device": "cpu", "cores_allowed": 2},
+        no_gpu=True,
+        loader={"num_workers": 1},
+        host={"cpu_pct": 100, "cores": 2},
+        process={
+            "cpu_pct": 8,
+            "main_thread_cpu_pct": 8,
+            "main_thread_wait_pct": 8,
+            "tree_cpu_pct": 76,
+            "workers": workers(1, 68, wait_pct=33),
+        },
+    ),
 }
 """Traces with this cause planted."""
 

@@ -97,7 +97,7 @@ def _claims(facts: Facts) -> list[Claim]:
         held = 100 * machine.throttled_share
         said = f"the CPU quota holds the process back {pct(held)} of the time"
         claims.append(Claim(held, said, "time held back by the quota", True))
-    queued, starved = _queued(facts), _starved(facts)
+    queued, starved = _queued(facts), starved_by_others(facts)
     if queued is not None and starved is not None:
         # The training thread sleeps while it waits for its workers: the two are different times and add up.
         claims.append(queued._replace(pct=queued.pct + starved.pct, signal="time without a core because of others"))
@@ -129,7 +129,7 @@ def _queued(facts: Facts) -> Claim | None:
     return Claim(wait * part, _neighbours(facts), "estimated time without a core because of others", False)
 
 
-def _starved(facts: Facts) -> Claim | None:
+def starved_by_others(facts: Facts) -> Claim | None:
     """Part of the wait for data that loader workers queue for cores which others use."""
     machine, lost = facts.machine, facts.lost
     others, free, part = _others(machine), _free(machine), part_of_others(machine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.causes.host_contention import starved_by_others
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import delivered
 from gputop.diagnosis.input_wait import (
@@ -54,7 +55,9 @@ def examine(facts: Facts) -> Candidate | None:
     else:
         full = room is not None and room < FREE_SHARE
         busy = STARVED_WORKER_PCT if full else BUSY_WORKER_PCT
-        case.at_least("CPU of each worker", machine.worker_pct, busy, "%", "process", 1.5)
+        at_work = machine.worker_pct + (machine.worker_wait_pct or 0.0)
+        signal = "CPU of each worker" if not machine.worker_wait_pct else "CPU of each worker, waits for a core with it"
+        case.at_least(signal, at_work, busy, "%", "process", 1.5)
         case.at_most("CPU of each worker", machine.worker_pct, OVERTHREADED_PCT, "%", "process", 0.5)
     if wait.workers is None:
         case.missing(1.0)
@@ -75,6 +78,7 @@ def examine(facts: Facts) -> Candidate | None:
         evidence=case.evidence,
         advice=_advice(facts, wait.batch_ms),
         speedup_limit=speedup(wait.lost_pct),
+        gain_pct=wait.lost_pct - starved.pct if (starved := starved_by_others(facts)) else None,
     )
 
 
