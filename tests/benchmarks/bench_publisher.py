@@ -232,6 +232,9 @@ PEER_LOOP = Path(__file__).with_name("peer_loop.py")
 PEERS = {"TraceML": "traceml-ai", "gpuprof": "gpuprof"}
 """Other monitors of trainings, and the packages that have them."""
 
+BLIND = "INSUFFICIENT STEP-TIME DATA"
+"""What TraceML says in the end where it has seen no steps."""
+
 ROUNDS = 7
 
 
@@ -266,7 +269,10 @@ def _median_step(python: str, tool: str) -> float:
             "gputop": [str(commands / "gputop"), "run", "--", python, str(PEER_LOOP), out, tool],
             "TraceML": [str(commands / "traceml"), "run", str(PEER_LOOP), "--args", out, tool],
         }.get(tool, [python, str(PEER_LOOP), out, tool])
-        subprocess.run(command, cwd=folder, env={**os.environ, "GPUTOP_DIR": folder}, capture_output=True, check=True)
+        env = {**os.environ, "GPUTOP_DIR": folder}
+        said = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True, text=True).stdout
+        if BLIND in said:
+            raise RuntimeError(f"{tool} saw no step: what it costs was not measured")
         return float(Path(out).read_text())
 
 
