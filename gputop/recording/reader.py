@@ -19,6 +19,7 @@ from gputop.recording.header import refuse_foreign
 from gputop.recording.past import RECORDED, Info, Past, RunSpan, Tier
 from gputop.recording.schema import PHASES, SUMS, TABLES, Row, Table
 from gputop.recording.tiering import totals_of, unpack_sketch
+from gputop.recording.unfinished import is_unfinished, undo
 from gputop.recording.writing import holds, read_claim
 from gputop.records import SCHEMA, AnyRecord, Event, Record, Run, Verdict, supersede
 
@@ -49,7 +50,7 @@ class Recording:
         if connection is None:
             refuse_foreign(path)
         with self._as_unreadable():
-            self._db = connection if connection is not None else _open(path)
+            self._db = connection if connection is not None else _open(path, self.warnings)
             try:
                 self._check_schema()
                 self._names = {table.name: self._columns(table) for table in TABLES.values()}
@@ -354,7 +355,7 @@ class _Lookup(dict[int, str]):
         return found
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, warnings: list[str]) -> sqlite3.Connection:
     """Open a file to read. Where nothing beside it can be written (read-only media), it is read as it lies."""
     name = path.resolve().as_uri()
     db = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
@@ -364,25 +365,14 @@ def _open(path: Path) -> sqlite3.Connection:
         db.close()
         if "unable to open" not in str(error) and "readonly" not in str(error):
             raise
-        how = "mode=ro" if _rolled_back(name) else "mode=ro&immutable=1"
+        how = "mode=ro" if undo(path) else "mode=ro&immutable=1"
+        if is_unfinished(path):
+            warnings.append(
+                f"{path} was being written when its recorder was killed, and can't be mended where it lies: "
+                f"records may be missing or wrong; copy it with {path.name}-journal to where you may write"
+            )
         db = sqlite3.connect(f"{name}?{how}", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
     return db
-
-
-def _rolled_back(name: str) -> bool:
-    """Undo the transaction in which a recorder with a rollback journal was killed, which no one who only reads may do;
-    whether the file can be read then."""
-    try:
-        db = sqlite3.connect(f"{name}?mode=rw", uri=True, timeout=2.0)
-    except sqlite3.Error:
-        return False
-    try:
-        db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    except _DAMAGE:
-        return False
-    finally:
-        db.close()
-    return True
 
 
 def _now_ns() -> int:

@@ -15,6 +15,7 @@ from gputop.recording.pages import Tree, rows
 from gputop.recording.rewriting import new_file, write_anew
 from gputop.recording.salvage import Salvage
 from gputop.recording.schema import APPLICATION_ID
+from gputop.recording.unfinished import undone
 from gputop.records import SCHEMA, AnyRecord
 
 MOST_GAPS = 1000
@@ -100,10 +101,10 @@ def recover(
     Raises Unreadable (nothing is left, or it is something else), FileExistsError (`out` exists) and OSError.
     """
     own = application_id(first_bytes(path)) == APPLICATION_ID
-    with Images(path) as images:
+    with undone(path, out.parent) as (found, undoing), Images(found) as images:
         if not images.page_size:
             raise Unreadable(f"{path} holds nothing of a recording: there is nothing to save")
-        warnings = _of_the_log(images, path)
+        warnings = undoing + _of_the_log(images, path)
         left = Salvage(images)
         _refuse(left, path, own=own)
         count = Count(left.chunks.first_seq, progress, left.chunks.last_seq)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -92,20 +93,58 @@ def test_only_a_head_is_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(["export", str(path), "--to", "jsonl", "-o", "-"]) == 0
 
 
-def test_what_a_recorder_was_killed_in_is_undone(tmp_path: Path) -> None:
-    path, killed = tmp_path / "run.gputop", tmp_path / "killed"
-    killed.mkdir()
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A recording of 500 steps whose recorder, with a rollback journal, was killed as it deleted them."""
+    path = tmp_path / "run.gputop"
     writer = Writer(path, now_ns=T0, journal="delete")
     for record in [*describing(), *steps(500)]:
         writer.add(record)
     writer.commit(T0)
     for question in ("PRAGMA cache_size = 1", "BEGIN IMMEDIATE", "DELETE FROM step"):
         writer._db.execute(question)
+    folder = tmp_path / "killed"
+    folder.mkdir()
     for name in ("run.gputop", "run.gputop-journal"):
-        shutil.copy(tmp_path / name, killed / name)
+        shutil.copy(tmp_path / name, folder / name)
     writer._db.execute("ROLLBACK")
     writer.close(T0)
-    opened = Recording(killed / "run.gputop")
-    assert len(list(opened.records(types=(Step,)))) == 500
+    return folder / "run.gputop"
+
+
+def steps_in(path: Path) -> int:
+    opened = Recording(path)
+    found = len(list(opened.records(types=(Step,))))
     opened.close()
-    assert [one.name for one in killed.iterdir()] == ["run.gputop"]
+    return found
+
+
+def test_what_a_recorder_was_killed_in_is_undone(killed: Path) -> None:
+    assert steps_in(killed) == 500
+    assert [one.name for one in killed.parent.iterdir()] == ["run.gputop"]
+
+
+def test_recover_undoes_it_in_a_copy_and_leaves_the_file_as_it_lies(
+    killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = killed.read_bytes()
+    out = killed.with_name("saved.gputop")
+    assert run(["recover", str(killed), "-o", str(out)]) == 0
+    assert "was undone" in capsys.readouterr().err
+    assert steps_in(out) == 500
+    assert killed.read_bytes() == before
+    assert {one.name for one in killed.parent.iterdir()} == {"run.gputop", "run.gputop-journal", "saved.gputop"}
+
+
+def test_a_journal_that_is_worth_nothing_is_said(killed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    killed.write_bytes(b"\0" * 100 + killed.read_bytes()[100:])
+    Path(f"{killed}-journal").write_bytes(b"noise" * 1000)
+    run(["recover", str(killed), "-o", str(killed.with_name("saved.gputop"))])
+    assert "can't be used" in capsys.readouterr().err
+
+
+def test_where_nothing_can_be_undone_it_is_said(small_disk: Path, killed: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    opened = Recording(killed)
+    assert "can't be mended where it lies" in opened.warnings[0]
+    opened.close()
