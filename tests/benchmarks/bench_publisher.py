@@ -21,12 +21,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks import peer_loop
+from tests.benchmarks.peer_loop import SETTLE, STEPS
+
 pytestmark = pytest.mark.bench
 
-STEPS = 1500
 BLOCKS = 10
-SETTLE = 300
-"""Steps of each block that are left out: the sending thread starts, and imports ZeroMQ the first time."""
 
 
 def blocks(plain: Callable[[int], list[int]], watched: Callable[[int], list[int]]) -> dict[str, float]:
@@ -58,29 +58,12 @@ def _p99(times: list[int]) -> float:
 
 def bench_auto() -> dict[str, float]:
     """Automatic hooks on a 16-wide two-layer MLP, batch 32, SGD, no workers, one thread."""
-    import torch
-    from torch.utils.data import DataLoader, TensorDataset
-
     import gputop
 
-    torch.set_num_threads(1)
-    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    data = TensorDataset(torch.randn(32 * STEPS, 16), torch.randn(32 * STEPS, 1))
-    loader = DataLoader(data, batch_size=32)
+    loader, _, step = peer_loop.workload()
 
     def loop(steps: int) -> list[int]:
-        times = []
-        last = time.perf_counter_ns()
-        for x, y in loader:
-            optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-            now = time.perf_counter_ns()
-            times.append(now - last)
-            last = now
-        return times[SETTLE:]
+        return peer_loop.timed(loader, step)
 
     def watched(steps: int) -> list[int]:
         publisher = gputop.watch()
@@ -158,25 +141,27 @@ def bench_rate(seconds: float = 60.0, rate: int = 20_000) -> dict[str, float]:
         "per_s": round(done / took),
         "dropped": dropped,
         "received": got["steps"],
+        "summed": got["summed"],
         "lost": got["lost"],
     }
 
 
 _VIEWER = """
 import json, sys, time
-from gputop.records import Step, Event
+from gputop.records import Event, Fold, Step
 from gputop.sources.subscriber import Subscriber
 subscriber = Subscriber(clock=time.time_ns)
 print("ready", flush=True)
-steps = 0
+steps = summed = 0
 over = False
 deadline = time.monotonic() + float(sys.argv[1]) * 3 + 30
 while not over and time.monotonic() < deadline:
     subscriber.socket.poll(50)
     for record in subscriber.receive() + subscriber.tick():
         steps += isinstance(record, Step)
+        summed += record.steps if isinstance(record, Fold) else 0
         over |= isinstance(record, Event) and record.kind == "exit"
-print(json.dumps({"steps": steps, "lost": subscriber.lost()}))
+print(json.dumps({"steps": steps, "summed": summed, "lost": subscriber.lost()}))
 subscriber.close()
 """
 
@@ -227,7 +212,7 @@ def bench_import() -> dict[str, float]:
     return {"import_ms": round(loaded - empty, 1), "first_use_ms": round(used - empty, 1)}
 
 
-PEER_LOOP = Path(__file__).with_name("peer_loop.py")
+PEER_LOOP = Path(peer_loop.__file__)
 
 PEERS = {"TraceML": "traceml-ai", "gpuprof": "gpuprof"}
 """Other monitors of trainings, and the packages that have them."""
@@ -304,6 +289,14 @@ def test_bench(name: str) -> None:
         assert figures["received"] == figures["sent"]
 
 
+def main(names: list[str]) -> None:
+    """Print the figures of one; of several, each in a process of its own, since one's memory is not the next one's."""
+    for name in names:
+        if len(names) == 1:
+            print(name, json.dumps(BENCHES[name]()), flush=True)
+        else:
+            subprocess.run([sys.executable, "-m", "tests.benchmarks.bench_publisher", name], check=True)
+
+
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or BENCHES:
-        print(chosen, json.dumps(BENCHES[chosen]()), flush=True)
+    main(sys.argv[1:] or list(BENCHES))

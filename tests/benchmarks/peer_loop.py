@@ -16,10 +16,11 @@ from typing import Any
 
 STEPS = 1500
 SETTLE = 300
+"""Steps that are left out: a monitor starts, and imports what it needs, in the first ones."""
 
 
-def loop(tool: str) -> list[int]:
-    """Step times in ns of a 16-wide two-layer MLP, batch 32, SGD, no workers, one thread."""
+def workload() -> tuple[Any, Any, Callable[[Any, Any], None]]:
+    """Loader, model and step of a 16-wide two-layer MLP, batch 32, SGD, no workers, one thread."""
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
@@ -35,15 +36,25 @@ def loop(tool: str) -> list[int]:
         loss.backward()
         optimizer.step()
 
-    run = _told_to_traceml(model, step) if tool == "TraceML" else step
+    return loader, model, step
+
+
+def timed(loader: Any, step: Callable[[Any, Any], None]) -> list[int]:
+    """Step times, ns, of one pass over the loader."""
     times = []
     last = time.perf_counter_ns()
     for x, y in loader:
-        run(x, y)
+        step(x, y)
         now = time.perf_counter_ns()
         times.append(now - last)
         last = now
     return times[SETTLE:]
+
+
+def loop(tool: str) -> list[int]:
+    """Step times in ns under a monitor."""
+    loader, model, step = workload()
+    return timed(loader, _told_to_traceml(model, step) if tool == "TraceML" else step)
 
 
 def _told_to_traceml(model: Any, step: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
