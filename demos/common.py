@@ -85,6 +85,16 @@ class Demo:
             optimizer.zero_grad(set_to_none=True)
         return loss
 
+    def fit(self, loader: Iterable[Any]) -> None:
+        """Train the plain classifier on a loader, epoch by epoch, until it is over."""
+        model = mlp().to(self.device)
+        optimizer = adam(model)
+        while True:
+            for batch in self.batches(loader):
+                self.train(model, optimizer, batch)
+                if self.over():
+                    return
+
 
 def epochs() -> Iterator[int]:
     """0, 1, 2 and so on: a demo ends by its own clock."""

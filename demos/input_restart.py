@@ -15,13 +15,7 @@ def main() -> None:
         common.Samples(64 * STEPS), batch_size=64, num_workers=WORKERS, pin_memory=demo.gpu,
         persistent_workers=demo.fixed,
     )  # fmt: skip
-    model = common.mlp().to(demo.device)
-    optimizer = common.adam(model)
-    for _ in common.epochs():
-        for batch in demo.batches(loader):
-            demo.train(model, optimizer, batch)
-            if demo.over():
-                return
+    demo.fit(loader)
 
 
 if __name__ == "__main__":

@@ -27,13 +27,7 @@ def main() -> None:
     loader = DataLoader(
         Uneven(64 * 400), batch_size=64, num_workers=WORKERS, pin_memory=demo.gpu, persistent_workers=True, **order
     )  # type: ignore[arg-type]
-    model = common.mlp().to(demo.device)
-    optimizer = common.adam(model)
-    for _ in common.epochs():
-        for batch in demo.batches(loader):
-            demo.train(model, optimizer, batch)
-            if demo.over():
-                return
+    demo.fit(loader)
 
 
 if __name__ == "__main__":

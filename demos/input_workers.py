@@ -14,13 +14,7 @@ def main() -> None:
         common.Samples(64 * 200, decode_ms=0.2), batch_size=64, num_workers=workers, pin_memory=demo.gpu,
         persistent_workers=workers > 0,
     )  # fmt: skip
-    model = common.mlp().to(demo.device)
-    optimizer = common.adam(model)
-    for _ in common.epochs():
-        for batch in demo.batches(loader):
-            demo.train(model, optimizer, batch)
-            if demo.over():
-                return
+    demo.fit(loader)
 
 
 if __name__ == "__main__":

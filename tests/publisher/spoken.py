@@ -117,3 +117,27 @@ def model(said: Mapping[str, Any]) -> dict[str, Any]:
     """The model's record."""
     found: dict[str, Any] = next(fact for fact in said["facts"] if fact["type"] == "model")
     return found
+
+
+def same_training(
+    plain: Mapping[str, Any], both: Mapping[str, Any], off: Mapping[str, Any], *said: str, steps: int
+) -> None:
+    """What was computed is the same without gputop, with a callback beside the hooks, and switched off; of the steps
+    none is told twice, or at all."""
+    for name in said:
+        assert plain[name] == both[name] == off[name], name
+    assert len(training(both)) == steps
+    sums(both)
+    assert off["steps"] == []
+    assert not off["armed"]
+
+
+def two_epochs_of_six(said: Mapping[str, Any], *, eval_ms: float) -> list[dict[str, Any]]:
+    """The training steps of the trainings of these tests: two epochs of six, each ended by a validation and a save."""
+    steps = training(said)
+    sums(said)
+    assert len(steps) == 12
+    for ends in (steps[5], steps[11]):
+        assert ends["phases_ns"]["eval"] > eval_ms * 1e6
+        assert "checkpoint" in ends["phases_ns"]
+    return steps

@@ -16,7 +16,18 @@ from torch.utils.data import DataLoader, TensorDataset
 import gputop
 from gputop.publisher import core, oath
 from gputop.publisher.segment import Segment
-from tests.publisher.spoken import INJECTED, line_of, model, need, run, share, sums, training
+from tests.publisher.spoken import (
+    INJECTED,
+    line_of,
+    model,
+    need,
+    run,
+    same_training,
+    share,
+    sums,
+    training,
+    two_epochs_of_six,
+)
 
 CODE = """
 import os, time, warnings, logging
@@ -85,17 +96,12 @@ speak(losses=net.losses, random=random)
 def test_a_real_training_is_told_part_by_part(tmp_path: Path) -> None:
     need("lightning")
     said = run(tmp_path, CODE, "callback", "usual")
-    steps = training(said)
-    sums(said)
-    assert len(steps) == 12
+    steps = two_epochs_of_six(said, eval_ms=40)
     assert [step["epoch"] for step in steps] == [0] * 6 + [1] * 6
     assert [step.get("first_of_epoch", False) for step in steps] == ([True] + [False] * 5) * 2
     assert all(step["optimizer_step"] for step in steps)
     assert share(said, "data") > 8
     assert share(said, "forward") > 4
-    for ends in (steps[5], steps[11]):
-        assert ends["phases_ns"]["eval"] > 40e6
-        assert "checkpoint" in ends["phases_ns"]
     assert steps[11]["dur_ns"] - sum(steps[11]["phases_ns"].values()) < 50e6, "what follows `fit` is in no step"
     assert not any(step.get("partial") for step in steps)
     assert model(said)["name"] == "Net"
@@ -110,12 +116,7 @@ def test_losses_are_bit_identical_and_hooks_beside_it_count_nothing_twice(tmp_pa
     plain = run(tmp_path, CODE, "plain", "usual")
     both = run(tmp_path, CODE, "both", "usual")
     off = run(tmp_path, CODE, "callback", "usual", env={"GPUTOP": "0"})
-    assert plain["losses"] == both["losses"] == off["losses"]
-    assert plain["random"] == both["random"] == off["random"]
-    assert len(training(both)) == 12
-    sums(both)
-    assert off["steps"] == []
-    assert not off["armed"]
+    same_training(plain, both, off, "losses", "random", steps=12)
 
 
 @pytest.mark.slow
@@ -146,13 +147,8 @@ def test_a_training_that_fails_ends_its_step(tmp_path: Path) -> None:
 def test_gputop_run_sees_it_without_a_change(tmp_path: Path) -> None:
     need("lightning")
     said = run(tmp_path, CODE, "plain", "usual", before=INJECTED)
-    steps = training(said)
-    sums(said)
-    assert len(steps) == 12
-    assert all({"forward", "backward", "optimizer"} <= set(step["phases_ns"]) for step in steps)
-    for ends in (steps[5], steps[11]):
-        assert ends["phases_ns"]["eval"] > 40e6
-        assert "checkpoint" in ends["phases_ns"]
+    for step in two_epochs_of_six(said, eval_ms=40):
+        assert {"forward", "backward", "optimizer"} <= set(step["phases_ns"])
 
 
 class Callback:

@@ -15,7 +15,17 @@ from torch.utils.data import DataLoader, TensorDataset
 import gputop
 from gputop.publisher import core
 from gputop.publisher.segment import Segment
-from tests.publisher.spoken import INJECTED, line_of, model, need, run, share, sums, training
+from tests.publisher.spoken import (
+    INJECTED,
+    line_of,
+    model,
+    need,
+    run,
+    same_training,
+    share,
+    training,
+    two_epochs_of_six,
+)
 
 CODE = """
 import os, time, warnings, logging
@@ -76,16 +86,11 @@ speak(losses=losses, random=torch.get_rng_state().sum().item())
 def test_a_real_training_is_told_part_by_part(tmp_path: Path) -> None:
     need("transformers", "accelerate")
     said = run(tmp_path, CODE, "callback", "usual")
-    steps = training(said)
-    sums(said)
-    assert len(steps) == 12
+    steps = two_epochs_of_six(said, eval_ms=48)
     assert [step["epoch"] for step in steps] == [0] * 6 + [1] * 6
     assert all(step["optimizer_step"] for step in steps)
     assert share(said, "forward") > 4
     assert sum(step["phases_ns"]["data"] for step in steps) / 12e6 > 8
-    for ends in (steps[5], steps[11]):
-        assert ends["phases_ns"]["eval"] > 48e6
-        assert "checkpoint" in ends["phases_ns"]
     assert steps[11]["dur_ns"] - sum(steps[11]["phases_ns"].values()) < 250e6, "what follows `train` is in no step"
     assert not any(step.get("partial") for step in steps)
     assert model(said)["name"] == "Net"
@@ -100,12 +105,7 @@ def test_losses_are_bit_identical_and_hooks_beside_it_count_nothing_twice(tmp_pa
     plain = run(tmp_path, CODE, "plain", "usual")
     both = run(tmp_path, CODE, "both", "usual")
     off = run(tmp_path, CODE, "callback", "usual", env={"GPUTOP": "0"})
-    assert plain["losses"] == both["losses"] == off["losses"]
-    assert plain["random"] == both["random"] == off["random"]
-    assert len(training(both)) == 12
-    sums(both)
-    assert off["steps"] == []
-    assert not off["armed"]
+    same_training(plain, both, off, "losses", "random", steps=12)
 
 
 @pytest.mark.slow
@@ -124,13 +124,8 @@ def test_accumulated_batches_make_one_step_and_a_resumed_training_goes_on_counti
 def test_gputop_run_sees_it_without_a_change(tmp_path: Path) -> None:
     need("transformers", "accelerate")
     said = run(tmp_path, CODE, "plain", "usual", before=INJECTED)
-    steps = training(said)
-    sums(said)
-    assert len(steps) == 12
-    assert all({"forward", "backward", "optimizer"} <= set(step["phases_ns"]) for step in steps)
-    for ends in (steps[5], steps[11]):
-        assert ends["phases_ns"]["eval"] > 40e6
-        assert "checkpoint" in ends["phases_ns"]
+    for step in two_epochs_of_six(said, eval_ms=40):
+        assert {"forward", "backward", "optimizer"} <= set(step["phases_ns"])
 
 
 class TrainerCallback:
