@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import InputWait
+from gputop.diagnosis.rounds import in_rounds
 
 REMOTE = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "ceph", "beegfs", "9p", "afs", "glusterfs", "drvfs")
@@ -40,6 +41,15 @@ READY_SHARE = 0.7
 
 LATE_SHARE = 0.5
 """Share of the waits in which later batches lay ready and not the awaited one, from which order matters."""
+
+
+def blocked(facts: Facts, wait: InputWait) -> bool:
+    """Whether the order of delivery is what the loop waits for: later batches lie ready in most waits.
+
+    Not where the workers keep pace: then those of one round finish together, in whatever order.
+    """
+    late = wait.late_share is not None and wait.late_share >= LATE_SHARE
+    return late and not (facts.loop is not None and in_rounds(facts.loop, wait.workers))
 
 
 def delivered(wait: InputWait) -> bool:

@@ -10,8 +10,11 @@ from gputop.diagnosis.numbers import ranked
 ROUND_SHARE = 0.5
 """Share of the wait that falls on one place of the round from which the workers keep pace."""
 
+ROUNDS = 5
+"""Rounds looked at together: the place of the long wait shifts when two workers change places."""
+
 LEAST_ROUNDS = 3
-"""Rounds within one pass over the loader that show a beat."""
+"""Rounds that show a beat."""
 
 
 def in_rounds(loop: Loop, workers: int | None) -> bool:
@@ -23,10 +26,11 @@ def in_rounds(loop: Loop, workers: int | None) -> bool:
         return False
     at_beat = told = 0.0
     for waits in _passes(loop):
-        if len(waits) < LEAST_ROUNDS * workers:
-            continue
-        told += sum(waits)
-        at_beat += max(_usual(waits[place::workers]) for place in range(workers))
+        for start in range(0, len(waits), ROUNDS * workers):
+            some = waits[start : start + ROUNDS * workers]
+            if len(some) >= LEAST_ROUNDS * workers:
+                told += sum(some)
+                at_beat += max(_usual(some[place::workers]) for place in range(workers))
     return told > 0 and at_beat >= ROUND_SHARE * told
 
 

@@ -10,6 +10,9 @@ import pytest
 
 from gputop.diagnosis.loop import read_loop
 from gputop.diagnosis.rounds import in_rounds
+from gputop.records import Alive
+from gputop.simulation.trace import records
+from gputop.watching import Watch
 from tests.diagnosis.builder import expect, low, trace, verdict, window, workers
 
 WORK = {"forward": 0.2, "backward": 0.2, "optimizer": 0.1}
@@ -86,3 +89,14 @@ def test_far_too_many_workers_are_never_advised() -> None:
     assert "try 32" in (said.advice[0].why or "")
     assert said.speedup_limit is not None
     assert 7 < said.speedup_limit < 9
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_minute_of_too_few_workers_is_called_that_at_every_moment_however_they_finish(seed: int) -> None:
+    watch, said = Watch(), []
+    for record in records("input-workers", seconds=80, seed=seed):
+        watch.add(record)  # type: ignore[arg-type]
+        if isinstance(record, Alive):
+            said += [(one.cause, one.confidence) for one in watch.tick(record.t).values() if one.cause != "warmup"]
+    assert {cause for cause, _ in said} == {"input-workers"}
+    assert sum(sure > 0.9 for _, sure in said) > 0.9 * len(said)

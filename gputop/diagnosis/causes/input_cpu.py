@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.causes.host_contention import starved_by_others
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import delivered
+from gputop.diagnosis.input_signs import LATE_SHARE, blocked, delivered
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     ENTER_PCT,
@@ -64,8 +64,9 @@ def examine(facts: Facts) -> Candidate | None:
     elif wait.workers and machine.cores and not short:
         case.at_least("workers for each usable core", wait.workers / machine.cores, 0.75, "", "loader", 0.5)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
-    if wait.late_share is not None and (room is None or room >= FREE_SHARE):
-        case.at_most("waits with later batches ready", 100 * wait.late_share, 50, "%", "steps")
+    late = wait.late_share
+    if late is not None and (late < LATE_SHARE or blocked(facts, wait)) and (room is None or room >= FREE_SHARE):
+        case.at_most("waits with later batches ready", 100 * late, 100 * LATE_SHARE, "%", "steps")
     site = worker_site(facts)
     if site is not None:
         case.weigh("where a worker was found most often", site, True, None, "stack samples", 0.0)

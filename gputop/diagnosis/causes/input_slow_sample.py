@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import LATE_SHARE
+from gputop.diagnosis.input_signs import LATE_SHARE, blocked
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, input_wait, loader_code, waits
-from gputop.diagnosis.rounds import in_rounds
 from gputop.records import Advice
 
 ID = "input-slow-sample"
@@ -22,7 +21,7 @@ RARE_SHARE = 0.2
 def examine(facts: Facts) -> Candidate | None:
     """Whether waits come from the order of delivery; only the loader's own queue can tell."""
     wait = input_wait(facts)
-    if wait is None or wait.late_share is None or wait.late_share < LATE_SHARE:
+    if wait is None or wait.late_share is None or not blocked(facts, wait):
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
@@ -34,8 +33,6 @@ def examine(facts: Facts) -> Candidate | None:
     left = [share for share in (wait.room_share, wait.free_share) if share is not None]
     if left and min(left) < FREE_SHARE:
         case.at_least("usable cores that are left", 100 * min(left), 100 * FREE_SHARE, "%", "host", 3.0)
-    if facts.loop is not None and in_rounds(facts.loop, wait.workers):
-        case.weigh("long waits at the beat of the workers", float(wait.workers or 0), False, "steps", "steps", 3.0)
     in_order = facts.loader.in_order if facts.loader else None
     if in_order is not None:
         case.weigh("loader keeps the order", str(in_order), in_order, None, "loader")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, LATE_SHARE, UNEVEN, delivered, heavy_tailed, remote
+from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, LATE_SHARE, UNEVEN, blocked, delivered, heavy_tailed, remote
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     ENTER_PCT,
@@ -17,7 +17,6 @@ from gputop.diagnosis.input_wait import (
     waits,
 )
 from gputop.diagnosis.machine import STARVED_WORKER_PCT
-from gputop.diagnosis.rounds import in_rounds
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
 
@@ -54,8 +53,8 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps", 1.5)
     _weigh_workers(case, wait)
     machine = facts.machine
-    blocked = wait.late_share is not None and wait.late_share >= LATE_SHARE and not _in_rounds(facts, wait)
-    if wait.waiting and not blocked:
+    held_up = blocked(facts, wait)
+    if wait.waiting and not held_up:
         case.weigh("fetching waits rather than computes", "yes", True, None, "process", 2.0)
     elif wait.room_share is None:
         case.missing(1.0)
@@ -88,10 +87,10 @@ def examine(facts: Facts) -> Candidate | None:
         case.weigh("file system of the data set", away, False, None, "loader", 2.0)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
     case.at_most("disk busy", machine.disk_busy_pct, QUIET_DISK_PCT, "%", "host", 0.75)
-    if wait.late_share is not None:
-        weight = 3.0 if blocked else 1.5
+    if wait.late_share is not None and (held_up or wait.late_share < LATE_SHARE):
+        weight = 3.0 if held_up else 1.5
         case.at_most("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", weight)
-    elif wait.workers and wait.ready_share is not None:
+    elif wait.late_share is None and wait.workers and wait.ready_share is not None:
         case.at_most("waits with batches ready", 100 * wait.ready_share, 50, "%", "steps", 1.5)
     return Candidate(
         cause=ID,
@@ -104,10 +103,6 @@ def examine(facts: Facts) -> Candidate | None:
         speedup_limit=speedup(wait.lost_pct, _floor(facts, wait)),
         estimated=bool(facts.lost and "data" in facts.lost.estimated and facts.lost.source == "device"),
     )
-
-
-def _in_rounds(facts: Facts, wait: InputWait) -> bool:
-    return facts.loop is not None and in_rounds(facts.loop, wait.workers)
 
 
 def _no_room(wait: InputWait) -> bool:
