@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import InputWait
+from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, InputWait
 from gputop.diagnosis.rounds import in_rounds
 
 REMOTE = frozenset(
@@ -46,16 +46,30 @@ LATE_SHARE = 0.5
 def blocked(facts: Facts, wait: InputWait) -> bool:
     """Whether the order of delivery is what the loop waits for: later batches lie ready in most waits.
 
-    Not where the workers keep pace: then those of one round finish together, in whatever order.
+    Not where the workers keep pace: then those of one round finish together, in whatever order. Nor where a lone worker
+    delivers: its batches come in order anyway, and a later one lies ready while the awaited one is being handed over.
+    Nor where the workers never stop: those that a slow sample holds up have nothing left to do.
     """
     late = wait.late_share is not None and wait.late_share >= LATE_SHARE
-    return late and not (facts.loop is not None and in_rounds(facts.loop, wait.workers))
+    if not late or wait.workers == 1 or _tireless(facts):
+        return False
+    return not (facts.loop is not None and in_rounds(facts.loop, wait.workers))
 
 
-def delivered(wait: InputWait) -> bool:
+def _tireless(facts: Facts) -> bool:
+    """Whether the workers are at work, or ready without a core, all the time."""
+    machine = facts.machine
+    busy = machine.worker_pct
+    return busy is not None and busy + (machine.worker_wait_pct or 0.0) >= BUSY_WORKER_PCT
+
+
+def delivered(facts: Facts, wait: InputWait) -> bool:
     """Whether the batches that the loop waits for lie ready: making them is then not what takes the time.
 
-    Those that lie ready may be later ones, finished out of turn, while the awaited one is still being made.
+    Those that lie ready may be later ones, finished out of turn, while the awaited one is still being made. And workers
+    that are ahead fill their queue and rest: where they never stop, making batches takes all of the time after all.
     """
+    if _tireless(facts):
+        return False
     ready = wait.workers != 0 and wait.ready_share is not None and wait.ready_share >= READY_SHARE
     return ready and (wait.late_share is None or wait.late_share < LATE_SHARE)

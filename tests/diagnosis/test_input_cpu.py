@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,13 @@ from gputop.records import AnyRecord, Site, SiteSample
 from tests.diagnosis.builder import RUN_ID, STARVED, expect, low, trace, verdict, workers
 
 CAUSE = "input-cpu"
+
+
+def lone(i: int) -> dict[str, Any]:
+    """Waits as measured: a handshake with the worker, whose thread gets the interpreter only now and then."""
+    waits = (201, 45, 1, 209, 53, 105, 33, 6, 206, 73)
+    return {"phases": {"data": waits[i % len(waits)]}, "ready_batches": 0, "late_ready": 1}
+
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
     "steps host process": lambda: trace(
@@ -71,6 +79,26 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
             "tree_cpu_pct": 76,
             "workers": workers(1, 68, wait_pct=33),
         },
+    ),
+    "a lone worker of pure Python on two cores, whose own thread hands one batch over while the next is made": lambda: (
+        trace(
+            {"data": 82, "forward": 13, "backward": 37, "optimizer": 4},
+            each=lone,
+            run={"device": "cpu", "cores_allowed": 2},
+            no_gpu=True,
+            loader={"num_workers": 1, "prefetch_factor": 2, "in_order": True},
+            host={"cpu_pct": 75, "cores": 2},
+            process={"cpu_pct": 50, "main_thread_cpu_pct": 50, "tree_cpu_pct": 148, "workers": workers(1, 98)},
+        )
+    ),
+    "the same, its batches ready before they are asked for": lambda: trace(
+        {"data": 82, "forward": 13, "backward": 37, "optimizer": 4},
+        each=lambda i: {**lone(i), "ready_batches": int(i % 4 > 0), "late_ready": 0},
+        run={"device": "cpu", "cores_allowed": 2},
+        no_gpu=True,
+        loader={"num_workers": 1, "prefetch_factor": 2, "in_order": True},
+        host={"cpu_pct": 75, "cores": 2},
+        process={"cpu_pct": 50, "main_thread_cpu_pct": 50, "tree_cpu_pct": 148, "workers": workers(1, 98)},
     ),
 }
 """Traces with this cause planted."""

@@ -64,6 +64,23 @@ LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
         host={"cpu_pct": 25, "cores": 16},
         process={"cpu_pct": 40, "workers": workers(4, 97)},
     ),
+    "input-workers: a lone worker": lambda: trace(
+        {"data": 82, "forward": 13, "backward": 37, "optimizer": 4},
+        each=lambda i: {"phases": {"data": (201, 45, 1, 209, 53, 105, 33, 6, 206, 73)[i % 10]}, "late_ready": 1},
+        loader={"num_workers": 1, "prefetch_factor": 2, "in_order": True},
+        host={"cpu_pct": 10, "cores": 16},
+    ),
+    "input-workers: workers that never stop, in no order": lambda: trace(
+        {"data": 1, "forward": 12, "backward": 20, "optimizer": 4},
+        each=lambda i: {
+            "phases": {"data": (4, 2, 90, 160, 3, 1, 2, 60, 4, 2, 130, 1, 140)[i % 13]},
+            "ready_batches": 0,
+            "late_ready": 2,
+        },
+        loader={"num_workers": 4, "prefetch_factor": 2, "in_order": True},
+        host={"cpu_pct": 28, "cores": 16},
+        process={"cpu_pct": 40, "workers": workers(4, 96)},
+    ),
     "input-transfer: ready": lambda: trace(
         STARVED, ready_batches=6, late_ready=0, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 20, "cores": 16}
     ),

@@ -31,7 +31,7 @@ OVERTHREADED_PCT = 130.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait for data comes from work that no free core is left for."""
     wait = input_wait(facts)
-    if wait is None or wait.waiting or delivered(wait):
+    if wait is None or wait.waiting or delivered(facts, wait):
         return None
     machine = facts.machine
     room = wait.room_share

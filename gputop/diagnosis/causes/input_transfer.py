@@ -18,7 +18,7 @@ SLOW_HANDOVER_MS = 5.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait is for a batch that is there already; only the loader's own queue can tell."""
     wait = input_wait(facts)
-    if wait is None or wait.ready_share is None or not delivered(wait):
+    if wait is None or wait.ready_share is None or not delivered(facts, wait):
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
