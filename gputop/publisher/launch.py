@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,11 +46,17 @@ def exec_command(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
     try:
         os.execvpe(argv[0], list(argv), dict(env))
     except FileNotFoundError:
-        _say(f"{argv[0]}: command not found")
+        _say(f"{argv[0]}: command not found{_through_python(argv)}")
         raise SystemExit(NOT_FOUND) from None
     except (OSError, ValueError) as error:
-        _say(f"{argv[0]}: {getattr(error, 'strerror', None) or error}")
+        _say(f"{argv[0]}: {getattr(error, 'strerror', None) or error}{_through_python(argv)}")
         raise SystemExit(CANNOT_RUN) from None
+
+
+def _through_python(argv: Sequence[str]) -> str:
+    """How a script is run that was given as if it were a program."""
+    script = argv[0].endswith(".py") and os.path.isfile(argv[0])
+    return f"; it is a Python script: gputop run -- python {shlex.join(argv)}" if script else ""
 
 
 def isolating_option(argv: Sequence[str]) -> str | None:

@@ -69,6 +69,14 @@ def test_exit_status_and_output_are_the_commands_own(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr + missing.stderr
 
 
+def test_a_script_given_as_a_program_is_answered_with_how_it_is_run(tmp_path: Path) -> None:
+    script = tmp_path / "my train.py"
+    script.write_text("print('hi')")
+    refused = exec_in_child([str(script), "--lr", "1"])
+    assert (refused.returncode, refused.stderr.count("\n")) == (126, 1)
+    assert f"gputop run -- python '{script}' --lr 1" in refused.stderr
+
+
 def test_a_broken_pipe_ends_the_command_as_it_would_have() -> None:
     done = exec_in_child(["sh", "-c", "yes | head -n 1; echo ${PIPESTATUS:-ok}"])
     assert done.stderr == ""
