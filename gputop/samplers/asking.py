@@ -48,7 +48,8 @@ class Question(Generic[T]):
 
 
 class Answers(Generic[T]):
-    """The latest answers of one device or host. `refused` tells an error apart; what it raises ends the round."""
+    """The latest answers of one device or host, and the reasons of calls that failed. `refused` tells an error apart;
+    what it raises ends the round."""
 
     def __init__(self, questions: Sequence[Question[T]], refused: Callable[[Exception], bool], label: str = "") -> None:
         """`refused(error)` is True when the error means "not supported", False when it means "failed"."""
@@ -57,6 +58,7 @@ class Answers(Generic[T]):
         self.failed: set[str] = set()
         self.answered = 0
         self.errors: list[Exception] = []
+        self.reasons: dict[str, str] = {}
         self._refused = refused
         self._asked = [(question, f"{question.call}{label}") for question in questions]
         self._due = [0] * len(questions)
@@ -81,6 +83,7 @@ class Answers(Generic[T]):
         say("")
 
     def _accept(self, question: Question[T], got: Mapping[str, Any]) -> None:
+        self.reasons.pop(question.call, None)
         for field in question.fields:
             value = got.get(field)
             self.failed.discard(field)
@@ -98,6 +101,9 @@ class Answers(Generic[T]):
     def _refuse(self, question: Question[T], error: Exception) -> int:
         """Note why the fields are absent; after how long to ask again."""
         unsupported = self._refused(error)
+        self.reasons.pop(question.call, None)
+        if not unsupported:
+            self.reasons[question.call] = str(error) or type(error).__name__
         for field in question.fields:
             self.values.pop(field, None)
             (self.unsupported if unsupported else self.failed).add(field)

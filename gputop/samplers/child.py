@@ -43,6 +43,10 @@ SLOW_NS = S // 2
 SELF_EVERY_NS = 5 * S
 """How often an untroubled sampler reports its own cost."""
 
+MOST_MEMORY_BYTES = 1 << 30
+"""Of its own data, twenty times what it needs: a driver that claims a million processes is refused the room for them,
+which costs that one figure."""
+
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.1, 60.0
 MAX_LINE_BYTES = 1 << 20
 
@@ -209,6 +213,16 @@ def die_with_parent(parent: int) -> None:
         raise Ended
 
 
+def limit_memory() -> None:
+    """Have the kernel refuse this process more memory than MOST_MEMORY_BYTES."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = MOST_MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MOST_MEMORY_BYTES, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+
+
 def main(argv: list[str] | None = None) -> int:
     """The child's process. Returns its exit status."""
     parser = argparse.ArgumentParser(prog="gputop.samplers.child")
@@ -223,6 +237,7 @@ def main(argv: list[str] | None = None) -> int:
     say = Board(args.board).say if args.board is not None else unheard
     try:
         die_with_parent(parent)
+        limit_memory()
         backend = load(args.kind, args.backend, host, say)
         Loop(
             backend, Inbox(0, parent), send,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gputop.records import Gpu
-from gputop.samplers import cgroup, nvml_library, proc
+from gputop.samplers import cgroup, nvml_library, nvml_sleep, proc
 from gputop.samplers.attach import tool
 from gputop.samplers.host_fields import Machine
 from gputop.samplers.nvml import NvmlBackend
@@ -44,14 +46,17 @@ def checks() -> list[Check]:
     return found
 
 
-def nvml(load: Callable[[], Any] = nvml_library.binding) -> list[Check]:
-    """The binding, the library, the driver and each device. No NVIDIA GPU at all is no failure: the rest works."""
+def nvml(load: Callable[[], Any] = nvml_library.binding, root: Path = Path("/")) -> list[Check]:
+    """The binding, the library, the driver and each device. No NVIDIA GPU at all is no failure: the rest works. A GPU
+    that sleeps, as the /sys of `root` tells, is not woken."""
     try:
         module = load()
     except Absent as absent:
         finding, _, mend = str(absent).partition(": ")
         return [Check("NVML binding", "fail", finding, mend or None)]
     found = [Check("NVML binding", "ok", f"nvidia-ml-py at {getattr(module, '__file__', '?')}")]
+    if nvml_sleep.Sleep(root / "sys", root / "proc").asleep():
+        return [*found, Check("NVML", "info", nvml_sleep.WHY, "`nvidia-smi` wakes it, to have it checked")]
     try:
         nvml_library.start(module)
     except Absent as absent:
@@ -62,7 +67,8 @@ def nvml(load: Callable[[], Any] = nvml_library.binding) -> list[Check]:
         found.append(Check("NVML", "ok", f"driver {_driver(module)}"))
         found += _devices(module)
     finally:
-        module.nvmlShutdown()
+        with contextlib.suppress(Exception):
+            module.nvmlShutdown()
     return found
 
 
@@ -203,10 +209,11 @@ def asked(ask: Callable[[], list[Check]]) -> list[Check]:
 
 
 class Round(msgspec.Struct, frozen=True):
-    """One round of the GPU sampler's questions: each GPU's row, and the time that it took."""
+    """One round of the GPU sampler's questions: each GPU's row, the time that it took, and by uuid why some failed."""
 
     rows: list[Gpu]
     ms: float
+    why: dict[str, str] = {}
 
 
 def one_round(backend: GpuBackend | None = None, pause: Callable[[float], None] = time.sleep) -> Round:
@@ -218,7 +225,8 @@ def one_round(backend: GpuBackend | None = None, pause: Callable[[float], None] 
         pause(0.15)
         began = time.perf_counter()
         rows = [record for record in backend.sample(4 * S) if isinstance(record, Gpu)]
-        return Round(rows, 1000 * (time.perf_counter() - began))
+        took_ms = 1000 * (time.perf_counter() - began)
+        return Round(rows, took_ms, backend.why_failed() if isinstance(backend, NvmlBackend) else {})
     finally:
         backend.close()
 
@@ -232,7 +240,8 @@ def gpu_figures() -> list[Check]:
         if row.lost:
             checks.append(Check(name, "fail", "it is lost", "`dmesg | grep -i xid`, then reboot"))
         elif failed:
-            checks.append(Check(name, "warn", f"asking failed for {', '.join(failed)}"))
+            why = found.why.get(row.gpu_uuid)
+            checks.append(Check(name, "warn", f"asking failed for {', '.join(failed)}" + (f" ({why})" if why else "")))
         else:
             checks.append(Check(name, "ok", f"without {', '.join(lacking)}" if lacking else "all of them"))
     if found.rows:

@@ -20,8 +20,11 @@ RETRY_NS = tuple(s * S for s in (2, 4, 8, 16, 32, 60))
 COUNT_EVERY_NS = 60 * S
 """How often the devices are counted: a GPU may be added to a container or virtual machine, or taken from it."""
 
-LOST_RETRY_NS = 300 * S
-"""How often a lost device is looked for again: only a new start of the library may touch it, and that costs seconds."""
+LOST_RETRY_NS = tuple(s * S for s in (10, 20, 40, 80, 160, 300))
+"""After a device was lost, each next look for it: only a new start of the library may touch it, which costs seconds."""
+
+MOST_DEVICES = 128
+"""A driver that counts more tells garbage (no machine has a quarter): then what can be opened counts."""
 
 SILENT_ROUNDS = 2
 """Rounds in a row without one answer from any device, after which the driver is taken for gone."""
@@ -48,6 +51,7 @@ class NvmlBackend:
         self._why: str | None = None
         self._failures = 0
         self._retry_ns = self._count_ns = self._lost_ns = 0
+        self._looks = 0
         self._silent_rounds = 0
 
     def open(self) -> None:
@@ -68,6 +72,14 @@ class NvmlBackend:
             with contextlib.suppress(Exception):
                 self._nvml.nvmlShutdown()
             self._say("")
+
+    def why_failed(self) -> dict[str, str]:
+        """What went wrong in the last round with questions that failed, by the device's uuid."""
+        return {
+            device.uuid: "; ".join(dict.fromkeys(device.answers.reasons.values()))
+            for device in self._devices
+            if device.answers.reasons
+        }
 
     def sample(self, now_ns: int) -> list[Record]:
         """One tick over every device."""
@@ -126,20 +138,26 @@ class NvmlBackend:
         known = {device.uuid: device for device in self._devices}
         self._devices, self._refused = [], {}
         self._say("nvmlDeviceGetCount")
-        self._count = self._known_count = self._nvml.nvmlDeviceGetCount()
-        for index in range(self._count):
+        self._count = self._nvml.nvmlDeviceGetCount()
+        for index in range(min(self._count, MOST_DEVICES)):
             self._say(f"nvmlDeviceGetHandleByIndex gpu {index}")
             try:
                 handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             except Exception as error:
+                if self._count > MOST_DEVICES and nvml_library.code_of(error) == nvml_library.INVALID_ARGUMENT:
+                    break  # past the last one that there is
                 self._refused[index] = error
             else:
                 self._open(handle, index, known)
+        self._known_count = min(self._count, len(self._devices) + len(self._refused))
         for gone in known.values():
+            nameless = next((one for one in self._devices if one.lost and one.index == gone.index), None)
             if gone.index in self._refused:
                 del self._refused[gone.index]
             elif not gone.lost:
                 continue
+            elif nameless is not None:
+                self._devices.remove(nameless)  # too far gone to tell who it is
             gone.lose()
             self._devices.append(gone)
         if not self._count:
@@ -150,6 +168,8 @@ class NvmlBackend:
             self._nvml, handle, index, host=self._host, names=self._names, say=self._say, questions=questions()
         )
         device.identify()
+        if any(one.uuid == device.uuid for one in self._devices):
+            device.uuid += f"#{index}"  # a driver that calls two by one name must not make one of them
         before = known.pop(device.uuid, None)
         if before is not None:
             device.placing = before.placing
@@ -158,11 +178,17 @@ class NvmlBackend:
     def _changed(self, now_ns: int) -> bool:
         """Whether the library must be started anew: another number of devices, or time to look for a lost one."""
         if not self._count_ns:
-            self._count_ns, self._lost_ns = now_ns + COUNT_EVERY_NS, now_ns + LOST_RETRY_NS
-        if now_ns >= self._lost_ns:
-            self._lost_ns = now_ns + LOST_RETRY_NS
-            if self._refused or any(device.lost for device in self._devices):
+            self._count_ns = now_ns + COUNT_EVERY_NS
+        codes = {nvml_library.code_of(error) for error in self._refused.values()}
+        if codes - nvml_library.FORBIDDEN_CODES or any(device.lost for device in self._devices):
+            if not self._lost_ns:
+                self._lost_ns = now_ns + LOST_RETRY_NS[min(self._looks, len(LOST_RETRY_NS) - 1)]
+            if now_ns >= self._lost_ns:
+                self._lost_ns = 0
+                self._looks += 1
                 return True
+        else:
+            self._lost_ns = self._looks = 0
         if now_ns < self._count_ns:
             return False
         self._count_ns = now_ns + COUNT_EVERY_NS

@@ -9,7 +9,7 @@ from gputop.records import clean
 from gputop.samplers import nvml_bursts, nvml_gpm, nvml_processes, proc
 from gputop.samplers.asking import ALWAYS, ONCE, RARE_NS, SLOW_NS, Failed, Question, Unsupported
 from gputop.samplers.nvml_device import Device, pci_id
-from gputop.samplers.nvml_library import UNKNOWN, code_of, refused, text
+from gputop.samplers.nvml_library import FUNCTION_NOT_FOUND, UNKNOWN, code_of, refused, text
 from gputop.samplers.protocol import S
 
 THROTTLE_BITS = {
@@ -57,6 +57,14 @@ NVML_CLOCK_SM = 1
 ADDRESSING_ATS = 2
 """nvmlDeviceAddressingModeType: CPU and GPU share page tables, so the GPU may have no memory of its own to report."""
 
+MOST_W, MOST_C, MOST_MHZ, MOST_LINK = 20_000.0, 250.0, 20_000.0, 256.0
+"""No device draws, is as hot, runs at or has (lanes, generations) more: a driver that says so tells garbage."""
+
+MOST_BYTES_S = 1e14
+"""More bytes a second than this go over no link: a counter that has jumped."""
+
+MOST_BYTES = 1 << 50
+
 MEMORY = ("mem_used_bytes", "mem_total_bytes", "mem_reserved_bytes", "mem_shared")
 COUNTERS = (
     "throttled_ns", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "power_instant_w",
@@ -70,38 +78,39 @@ def questions() -> list[Question[Device]]:
         Question("nvmlDeviceGetUtilizationRates", ["util_pct", "mem_util_pct"], _utilization),
         Question("nvmlDeviceGetSamples", ["burst"], _burst),
         Question("nvmlDeviceGetMemoryInfo", MEMORY, _memory),
-        _figure("nvmlDeviceGetPowerUsage", "power_w", scale=1000),
-        _figure("nvmlDeviceGetTemperature", "temp_c", NVML_TEMPERATURE_GPU),
-        _figure("nvmlDeviceGetClockInfo", "sm_clock_mhz", NVML_CLOCK_SM),
+        _figure("nvmlDeviceGetPowerUsage", "power_w", MOST_W, scale=1000),
+        _figure("nvmlDeviceGetTemperature", "temp_c", MOST_C, NVML_TEMPERATURE_GPU),
+        _figure("nvmlDeviceGetClockInfo", "sm_clock_mhz", MOST_MHZ, NVML_CLOCK_SM),
         Question("nvmlDeviceGetCurrentClocksEventReasons", ["throttle"], _throttle),
         Question("nvmlGpmSampleGet", tuple(nvml_gpm.SHARES), _gpm),
         Question("nvmlDeviceGetFieldValues", COUNTERS, _counters),
-        _figure("nvmlDeviceGetTotalEnergyConsumption", "energy_j", scale=1000),
+        _figure("nvmlDeviceGetTotalEnergyConsumption", "energy_j", float("inf"), scale=1000),
         _coder("nvmlDeviceGetEncoderUtilization", "enc_pct"),
         _coder("nvmlDeviceGetDecoderUtilization", "dec_pct"),
         Question("nvmlDeviceGetRunningProcesses", ["processes"], _processes, SLOW_NS),
         Question("nvmlDeviceGetMigMode", ["mig"], _mig, RARE_NS),
-        _figure("nvmlDeviceGetCurrPcieLinkGeneration", "pcie_gen", every_ns=SLOW_NS),
-        _figure("nvmlDeviceGetCurrPcieLinkWidth", "pcie_width", every_ns=SLOW_NS),
-        _figure("nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", every_ns=RARE_NS, scale=1000),
-        _figure("nvmlDeviceGetPowerManagementDefaultLimit", "power_limit_default_w", every_ns=ONCE, scale=1000),
+        _figure("nvmlDeviceGetCurrPcieLinkGeneration", "pcie_gen", MOST_LINK, every_ns=SLOW_NS),
+        _figure("nvmlDeviceGetCurrPcieLinkWidth", "pcie_width", MOST_LINK, every_ns=SLOW_NS),
+        _figure("nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", MOST_W, every_ns=RARE_NS, scale=1000),
+        _figure("nvmlDeviceGetPowerManagementDefaultLimit", "power_limit_default_w", MOST_W, every_ns=ONCE, scale=1000),
         _figure(
-            "nvmlDeviceGetTemperatureThreshold", "temp_slowdown_c", NVML_TEMPERATURE_THRESHOLD_SLOWDOWN, every_ns=ONCE
+            "nvmlDeviceGetTemperatureThreshold", "temp_slowdown_c", MOST_C, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN,
+            every_ns=ONCE,
         ),
-        _figure("nvmlDeviceGetMaxClockInfo", "sm_clock_max_mhz", NVML_CLOCK_SM, every_ns=ONCE),
-        _figure("nvmlDeviceGetMaxPcieLinkGeneration", "pcie_gen_max", every_ns=ONCE),
-        _figure("nvmlDeviceGetMaxPcieLinkWidth", "pcie_width_max", every_ns=ONCE),
+        _figure("nvmlDeviceGetMaxClockInfo", "sm_clock_max_mhz", MOST_MHZ, NVML_CLOCK_SM, every_ns=ONCE),
+        _figure("nvmlDeviceGetMaxPcieLinkGeneration", "pcie_gen_max", MOST_LINK, every_ns=ONCE),
+        _figure("nvmlDeviceGetMaxPcieLinkWidth", "pcie_width_max", MOST_LINK, every_ns=ONCE),
         Question("nvmlDeviceGetName", ["name"], _name, ONCE),
         Question("nvmlDeviceGetPciInfo", ["gpu_pci"], _pci, ONCE),
-    ]
+    ]  # fmt: skip
 
 
-def _figure(call: str, field: str, *args: int, every_ns: int = ALWAYS, scale: int = 1) -> Question[Device]:
-    """A call that returns one number, `scale` times the field's unit."""
+def _figure(call: str, field: str, most: float, *args: int, every_ns: int = ALWAYS, scale: int = 1) -> Question[Device]:
+    """A call that returns one number, `scale` times the field's unit; more than `most` is not believed."""
 
     def ask(device: Device) -> dict[str, Any]:
         value = getattr(device.nvml, call)(device.handle, *args)
-        return {field: value / scale if scale != 1 else value}
+        return {field: _believed(value / scale if scale != 1 else value, most)}
 
     return Question(call, [field], ask, every_ns)
 
@@ -115,11 +124,14 @@ def _coder(call: str, field: str) -> Question[Device]:
     return Question(call, [field], ask, SLOW_NS)
 
 
-def _share(value: int) -> int:
-    """A percentage. Raises Failed when it is none."""
-    if not 0 <= value <= 100:
-        raise Failed(f"{value} % is no share")
-    return int(value)
+def _believed(value: float, most: float) -> Any:
+    """A figure; Failed where it can't be true."""
+    return value if 0 <= value <= most else Failed
+
+
+def _share(value: int) -> Any:
+    """A percentage; Failed where it is none."""
+    return _believed(int(value), 100)
 
 
 def _name(device: Device) -> dict[str, Any]:
@@ -173,8 +185,9 @@ def _counters(device: Device) -> dict[str, Any]:
     power, temperature = got.get(POWER_INSTANT_FIELD), got.get(MEMORY_TEMP_FIELD)
     answer: dict[str, Any] = {
         "throttled_ns": throttled or Unsupported,
-        "power_instant_w": Unsupported if power is None else power / 1000,
-        "mem_temp_c": temperature or Unsupported,  # without a sensor some devices answer 0
+        "power_instant_w": Unsupported if power is None else _believed(power / 1000, MOST_W),
+        # without a sensor some devices answer 0
+        "mem_temp_c": _believed(temperature, MOST_C) if temperature else Unsupported,
     }
     for name, (field, _, unit) in RATE_FIELDS.items():
         if field in got:
@@ -189,7 +202,8 @@ def _rate(device: Device, name: str, count: int) -> float | None:
     device.counters[name] = (device.now_ns, count)
     if before is None or device.now_ns <= before[0] or count < before[1]:
         return None
-    return (count - before[1]) * S / (device.now_ns - before[0])
+    rate = (count - before[1]) * S / (device.now_ns - before[0])
+    return rate if rate <= MOST_BYTES_S else None
 
 
 def _number(nvml: Any, value: Any) -> int:
@@ -230,17 +244,21 @@ def _memory(device: Device) -> dict[str, Any]:
     device.mem_shared = info is None or not info.total
     if device.mem_shared:
         return _host_memory()
+    if not info.used <= info.total <= MOST_BYTES or (reserved is not Unsupported and reserved > info.total):
+        raise Failed("more memory in use than there is")
     return {"mem_used_bytes": int(info.used), "mem_total_bytes": int(info.total), "mem_reserved_bytes": reserved}
 
 
 def _shares_host_memory(device: Device) -> bool:
+    """Whether a GPU that has no memory of its own to tell of uses the host's: the driver says so, or is one that can't
+    say (a Jetson's); every card with memory of its own tells it."""
     device.say("nvmlDeviceGetAddressingMode")
     ask: Callable[[Any], int] | None = getattr(device.nvml, "nvmlDeviceGetAddressingMode", None)
     try:
-        return ask is not None and ask(device.handle) == ADDRESSING_ATS
+        return ask is None or ask(device.handle) == ADDRESSING_ATS
     except Exception as error:
         refused(error)
-        return False
+        return code_of(error) == FUNCTION_NOT_FOUND
 
 
 def _host_memory() -> dict[str, Any]:

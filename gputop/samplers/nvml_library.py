@@ -8,6 +8,7 @@ from typing import Any
 from gputop.samplers.asking import Failed, Unsupported
 
 UNINITIALIZED = 1
+INVALID_ARGUMENT = 2
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 NOT_FOUND = 6
@@ -22,6 +23,9 @@ ARGUMENT_VERSION_MISMATCH = 25
 UNKNOWN = 999
 
 UNSUPPORTED_CODES = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
+FORBIDDEN_CODES = frozenset({NO_PERMISSION, OPERATING_SYSTEM})
+"""Devices that are others' to use, as in a job that has been given some: looking again would find the same."""
+
 GONE_CODES = frozenset({UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, VERSION_MISMATCH, UNKNOWN})
 """What every call answers once the driver was reloaded or upgraded under us. UNKNOWN also comes from single fields
 (memory under WSL), so only a round in which no device answered anything means that the driver is gone."""
@@ -72,14 +76,17 @@ def binding() -> Any:
     """NVIDIA's Python binding. Raises Absent when it is missing or shadowed by another module of that name."""
     try:
         module = importlib.import_module("pynvml")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise Absent(f"NVIDIA's binding can't be imported ({error}): pip install nvidia-ml-py") from None
     if not hasattr(module, MARKER):
-        where = getattr(module, "__file__", "?")
-        raise Absent(
-            f"another module has taken the name pynvml ({where}): pip uninstall pynvml, then "
-            "pip install --force-reinstall nvidia-ml-py"
+        where = str(getattr(module, "__file__", "?"))
+        installed = "site-packages" in where or "dist-packages" in where
+        mend = (
+            "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py"
+            if installed
+            else "give that file another name, or take its folder off PYTHONPATH"
         )
+        raise Absent(f"another module has taken the name pynvml ({where}): {mend}")
     return module
 
 

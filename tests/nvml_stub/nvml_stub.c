@@ -8,6 +8,7 @@
  *   0.util 37                            a figure of GPU 0 (see DEFAULTS); `*.util 37` is for all
  *   0.name NVIDIA\x20H100 80GB           \xNN is a byte
  *   0.procs 4242:1073741824:C 77:-:G     pid:bytes:kind; `-` is NVML's "not available"; kind C, G or B (both lists)
+ *   0.procs_claimed 2000000000           the lists claim to be this long, whatever `procs` holds
  *   0.samples 1000000:90 1020000:0       driver samples, stamp in us:percent; without it they follow `pattern`
  *   0.pattern 90 0 180 60                driver samples: high, low, period ms, ms of it at high
  *   0.field.197 123                      a field value (unsigned 64 bit); absent ones answer NOT_SUPPORTED
@@ -474,6 +475,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvm
 
 static nvmlReturn_t list_processes(int index, char kind, unsigned int *count, nvmlProcessInfo_t *infos) {
     unsigned int found = 0, room = *count;
+    unsigned int claimed = (unsigned int)figure(index, "procs_claimed", 0);
+    if (claimed) {
+        *count = claimed;
+        return claimed > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+    }
     pthread_mutex_lock(&lock);
     const char *at = of_device(index, "procs");
     while (at && *at) {

@@ -73,6 +73,19 @@ def test_gpu_records_come_from_the_library(opened: list[Supervisor], nvml_dir: P
     assert [record.util_pct for record in records if isinstance(record, Gpu)][:2] == [63, 4]
 
 
+@pytest.mark.parametrize("claimed", [100_000_000, 2_000_000_000, 0xFFFFFFFF])
+def test_a_driver_that_claims_a_huge_list_costs_that_list_alone(
+    opened: list[Supervisor], nvml_dir: Path, tmp_path: Path, claimed: int
+) -> None:
+    state = StubState(tmp_path / "gpus").set({"0.util": 63, "0.procs_claimed": claimed, "1.util": 4}, devices=2)
+    supervisor = Supervisor("gpu", host="box", env=env(nvml_dir, state)).start()
+    opened.append(supervisor)
+    rows = [record for record in gather(supervisor, Gpu) if isinstance(record, Gpu)]
+    assert [(row.util_pct, row.processes, row.failed) for row in rows[:2]] == [(63, None, ["processes"]), (4, [], None)]
+    assert supervisor.pid is not None
+    assert int(Path(f"/proc/{supervisor.pid}/statm").read_text().split()[1]) * 4096 < 200 << 20
+
+
 def test_host_and_process_records_and_the_trace_clock(opened: list[Supervisor]) -> None:
     offset = time.time_ns() - time.monotonic_ns() + 3600 * S
     supervisor = Supervisor("host", host="box", offset_ns=offset, interval_s=0.2).start()

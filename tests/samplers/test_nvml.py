@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gputop.records import Sampler
+from gputop.samplers import nvml_library
 from gputop.samplers.nvml_processes import pid_limit
 from tests.nvml_stub import StubState, env
 from tests.samplers.nvml_process import NvmlProcess, fields
@@ -139,6 +141,36 @@ def test_a_lost_gpu_keeps_its_row_and_is_never_called_again(nvml_dir: Path, tmp_
     for _ in range(5):
         assert process.gpus()[1].lost
     assert not [line for line in calls.read_text().splitlines() if line.endswith(" 1")]
+    process.close()
+
+
+def test_a_lost_gpu_that_comes_back_is_watched_again_and_looked_for_ever_less_often(nvml: NvmlProcess) -> None:
+    nvml.state.set({"0.util": 7, "1.util": 50, "error.nvmlDeviceGetTemperature 1": 15}, devices=2)
+    assert [row.lost for row in nvml.open().gpus()] == [None, True]
+    nvml.sample()
+    nvml.state.drop("error.nvmlDeviceGetTemperature 1")
+    assert [row.util_pct for row in nvml.gpus(after_s=8)] == [7, None]
+    assert [row.util_pct for row in nvml.gpus(after_s=2)] == [7, 50]
+
+
+def test_a_lost_gpu_that_does_not_even_tell_its_name_any_more_keeps_one_row(nvml: NvmlProcess) -> None:
+    nvml.state.set({"1.name": "B200"}, devices=3)
+    nvml.open().sample()
+    nvml.state.set({"error.* 1": 15})
+    for _ in range(8):
+        rows = nvml.gpus(after_s=30)
+        assert sorted((row.gpu_index, row.lost, row.name) for row in rows if row.lost) == [(1, True, "B200")]
+        assert len(rows) == 3
+
+
+def test_a_device_that_is_forbidden_costs_no_new_start_of_the_library(nvml_dir: Path, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    state = StubState(tmp_path / "gpus").set({"error.nvmlDeviceGetHandleByIndex_v2 1": 4}, devices=2)
+    process = NvmlProcess(nvml_dir, state, calls)
+    process.open()
+    for _ in range(20):
+        process.sample(after_s=30)
+    assert calls.read_text().count("nvmlInitWithFlags") == 1
     process.close()
 
 
@@ -310,6 +342,58 @@ def test_after_a_driver_reload_the_devices_are_matched_by_uuid(nvml: NvmlProcess
     assert {row.gpu_uuid: row.util_pct for row in nvml.gpus()} == {"GPU-a": 1, "GPU-b": 2}
 
 
+def test_an_absurd_count_of_devices_is_not_believed(nvml: NvmlProcess) -> None:
+    nvml.state.set({"devices": 4_000_000_000, "0.util": 5, "error.nvmlDeviceGetHandleByIndex_v2 *": 2})
+    (said,) = nvml.open().sample()
+    assert isinstance(said, Sampler)
+    nvml.state.clear().set({"devices": 4_000_000_000})
+    nvml.state.set({f"error.nvmlDeviceGetHandleByIndex_v2 {index}": 2 for index in range(2, 130)})
+    assert len(nvml.open().gpus()) == 2
+
+
+def test_two_gpus_under_one_uuid_are_two_rows(nvml: NvmlProcess) -> None:
+    nvml.state.set({"*.uuid": "GPU-same", "0.util": 3, "1.util": 60}, devices=2)
+    assert {row.gpu_uuid: row.util_pct for row in nvml.open().gpus()} == {"GPU-same": 3, "GPU-same#1": 60}
+
+
+GARBAGE = {
+    "util": ("util_pct", 37_100), "mem_util": ("mem_util_pct", 255), "power_mw": ("power_w", 0xFFFFFFFF),
+    "power_limit_mw": ("power_limit_w", 0xFFFFFFFF), "power_limit_default_mw": ("power_limit_default_w", 0xFFFFFFFF),
+    "temp": ("temp_c", 0xFFFFFFF6), "temp_slowdown": ("temp_slowdown_c", 0xFFFFFFFF),
+    "sm_clock": ("sm_clock_mhz", 0xFFFFFFFF), "sm_clock_max": ("sm_clock_max_mhz", 0xFFFFFFFF),
+    "pcie_gen": ("pcie_gen", 0xFFFFFFFF), "pcie_width_max": ("pcie_width_max", 65_535), "enc": ("enc_pct", 0xFFFFFFFF),
+    "field.186": ("power_instant_w", 1 << 63), "field.82": ("mem_temp_c", 0xFFFFFFFF),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_a_figure_that_cant_be_true_costs_itself_alone(nvml: NvmlProcess, name: str) -> None:
+    field, value = GARBAGE[name]
+    sane = {"0.field.186": 90_000, "0.field.82": 70, "0.field.74": 5}
+    nvml.state.set({**planted(0), **sane})
+    whole = fields(nvml.open().gpus()[0])
+    assert whole.get(field) is not None
+    nvml.state.set({f"0.{name}": value})
+    (gpu,) = nvml.open().gpus()
+    assert whole.keys() - fields(gpu).keys() == {field}
+    assert gpu.failed == [field]
+
+
+def test_more_memory_in_use_than_there_is_is_not_believed(nvml: NvmlProcess) -> None:
+    for figures in ({"0.mem_used": 1 << 62}, {"0.mem_reserved": (1 << 64) - 1}, {"0.mem_total": (1 << 64) - 1}):
+        nvml.state.clear().set(figures)
+        (gpu,) = nvml.open().gpus()
+        assert (gpu.mem_used_bytes, gpu.mem_total_bytes, gpu.util_pct) == (None, None, 0), figures
+        assert set(gpu.failed or ()) >= MEMORY
+
+
+def test_a_jump_of_a_counter_is_no_rate(nvml: NvmlProcess) -> None:
+    nvml.state.set({"0.field.197": 5})
+    nvml.open().sample()
+    nvml.state.set({"0.field.197": 1 << 63})
+    assert nvml.gpus()[0].pcie_tx_bytes_s is None
+
+
 def test_sixteen_gpus(nvml: NvmlProcess) -> None:
     nvml.state.set({f"{index}.util": index for index in range(16)}, devices=16)
     rows = nvml.open().gpus()
@@ -327,3 +411,15 @@ def test_a_module_that_shadows_the_binding_is_named(tmp_path: Path, nvml_dir: Pa
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=shadowed, check=True)
     assert "another module has taken the name pynvml" in said.stdout
     assert str(tmp_path) in said.stdout
+    assert "give that file another name" in said.stdout
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit('mine')", "raise RuntimeError('mine')", "import no_such_module"])
+def test_a_module_of_that_name_that_does_not_even_load_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    (tmp_path / "pynvml.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    with pytest.raises(nvml_library.Absent, match="can't be imported"):
+        nvml_library.binding()

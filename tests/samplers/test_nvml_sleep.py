@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputop.records import Gpu, Sampler
+from gputop.samplers import doctor
 from tests.nvml_stub import StubState
 from tests.samplers.nvml_process import NvmlProcess
 
@@ -16,7 +17,7 @@ class Laptop:
     """The simulated library and a sysfs with one NVIDIA GPU in it, beside another vendor's and an audio device."""
 
     def __init__(self, folder: Path, root: Path) -> None:
-        self.calls, self.sysfs = root / "calls", root / "sys"
+        self.root, self.calls, self.sysfs = root, root / "calls", root / "sys"
         self.calls.write_text("")
         self.state = StubState(root / "gpus")
         for address, vendor, kind in (("0000:01:00.0", "0x10de", "0x030200"), ("0000:01:00.1", "0x10de", "0x040300"),
@@ -83,6 +84,19 @@ def test_one_that_stays_awake_after_it_was_let_go_is_watched_again_and_for_good(
     assert laptop.process.gpus(after_s=60)[0].util_pct == 40
     laptop.state.set({"0.util": 0})
     assert all(laptop.process.gpus() for _ in range(130))
+
+
+def test_doctor_wakes_no_sleeping_gpu(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_nvml: object) -> None:
+        raise AssertionError("the library was started")
+
+    laptop.power(runtime_status="suspended")
+    monkeypatch.setattr(doctor.nvml_library, "start", start)
+    found = doctor.nvml(root=laptop.root)
+    assert [(check.name, check.state) for check in found] == [("NVML binding", "ok"), ("NVML", "info")]
+    laptop.power(runtime_status="active")
+    with pytest.raises(AssertionError):
+        doctor.nvml(root=laptop.root)
 
 
 @pytest.mark.parametrize("busy", [{"0.util": 1}, {"0.procs": "4242:1000:C"}])
