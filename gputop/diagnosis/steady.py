@@ -50,6 +50,7 @@ class Judge:
         self._gap = False
         self._held: str | None = None
         self._since_ns = 0
+        self._met_ns: int | None = None
         self._changed_ns: int | None = None
         self._last: Verdict | None = None
         self._contender: str | None = None
@@ -113,6 +114,7 @@ class Judge:
         overtaken like any other. `gap`: nothing is known of what lies between the last stretch and the next window.
         Call it before the first `update`."""
         self._segments, self._gap = list(segments), gap
+        self._met_ns = segments[0].from_ns if segments else None
         if verdict is not None:
             self._held, self._last = verdict.cause, verdict
             self._since_ns = verdict.since_ns if verdict.since_ns is not None else verdict.t
@@ -122,8 +124,11 @@ class Judge:
         self._since_ns = min(self._since_ns, since_ns)
 
     def _early(self, window: Window, judgement: Judgement) -> bool:
-        first = window.first_t
-        young = first is not None and window.to_ns - first < FIRST_NS and not window.ended
+        """Whether it is too early to judge: the run has just begun, or was just met and has yet to tell its steps."""
+        if self._met_ns is None:
+            self._met_ns = window.to_ns
+        first = self._met_ns if window.first_t is None else window.first_t
+        young = window.to_ns - first < FIRST_NS and not window.ended
         return young and self._held in (None, warmup.ID) and not judgement.winner.state
 
     def _settle(self, window: Window, judgement: Judgement) -> Verdict:

@@ -84,7 +84,8 @@ def _enough(facts: Facts) -> bool:
 
 def _too_few(facts: Facts) -> Judgement:
     window = facts.window
-    young = window.total_steps <= warmup.FIRST_STEPS and not window.ended and window.alive is not None
+    alive = window.alive
+    young = alive is not None and max(window.total_steps, alive.steps) <= warmup.FIRST_STEPS and not window.ended
     winner = warmup.starting(facts) if young else unknown.examine(facts)
     return Judgement(facts=facts, winner=winner, confidence=0.0, tentative=True)
 

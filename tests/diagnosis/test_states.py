@@ -72,6 +72,16 @@ def test_a_run_that_has_just_begun_shows_the_open_step() -> None:
     assert "forward" in said.headline
 
 
+def test_a_run_that_was_just_met_is_given_time_to_tell_its_steps() -> None:
+    records = [*trace(COMPUTE, n=0), *alive(-200, 230, 5000)]
+    judge_ = Judge()
+    said = judge_.update(window(records, now_ns=T0 + 1 * S))
+    assert (said.cause, said.tentative) == ("warmup", True)
+    assert said.headline.startswith("just met: 5000 steps so far")
+    assert judge_.update(window(records, now_ns=T0 + 9 * S)).cause == "warmup"
+    assert judge_.update(window(records, now_ns=T0 + 12 * S)).cause == "unknown"
+
+
 def test_three_steps_of_a_trace_are_too_few() -> None:
     said = verdict(trace(COMPUTE, n=3))
     assert said.cause == "unknown"

@@ -102,20 +102,22 @@ def _ordinary(loop: Loop, fresh: set[int]) -> float:
 def starting(facts: Facts) -> Candidate:
     """A run of which too few steps are known for any verdict."""
     window = facts.window
-    steps = max(window.total_steps, facts.loop.seen if facts.loop else 0)
     alive = window.alive
+    told = max(window.total_steps, facts.loop.seen if facts.loop else 0)
+    steps = max(told, alive.steps if alive else 0)
     doing = f"; now in {alive.open_phase}" if alive is not None and alive.open_phase else ""
     since = None
     if alive is not None and alive.open_since_ns is not None:
         went_on = any(step.t + step.dur_ns > alive.t for step in window.steps)
         since = ((alive.t if went_on else window.to_ns) - alive.open_since_ns) / 1e6
     lasting = f" for {time(since)}" if doing and since is not None and since > 0 else ""
+    state = "just met" if steps > FIRST_STEPS and not told else "starting"
     done = "no step yet" if not steps else f"{count(steps, 'step')} so far"
     return Candidate(
         cause=ID,
         family=FAMILY,
         share_pct=0.0,
         fit=1.0,
-        headline=f"starting: {done}{doing}{lasting}; a verdict takes {FIRST_STEPS} steps and 10 s",
+        headline=f"{state}: {done}{doing}{lasting}; a verdict takes {FIRST_STEPS} steps and 10 s",
         state=True,
     )
