@@ -28,6 +28,10 @@ _BOOT = (
 """Not `-m`, which puts the working folder first: a json.py lying there must not be what is imported."""
 
 
+BEGUN, CALLED_OFF = b"b", b"x"
+"""Words on the pipe to a recorder. If its starter ends before the first of them, there is no command to record."""
+
+
 class Detached:
     """A recorder that has been started. `trouble` is what keeps it from recording, in a sentence."""
 
@@ -35,15 +39,17 @@ class Detached:
         self.trouble = trouble
         self._orders = orders
 
-    def abandon(self) -> None:
-        """The command could not be started: there will be nothing to record.
+    def begin(self) -> None:
+        """The very next thing is to become the command, which closes the pipe."""
+        self._tell(BEGUN)
 
-        Becoming the command closes the pipe instead, which tells the recorder that all is well.
-        """
-        try:
-            os.write(self._orders, b"x")
-        except OSError:
-            return
+    def abandon(self) -> None:
+        """The command could not be started: there will be nothing to record."""
+        self._tell(CALLED_OFF)
+
+    def _tell(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._orders, word)
 
 
 def start(file: Path, environ: Mapping[str, str] = os.environ) -> Detached:
@@ -60,13 +66,8 @@ def start(file: Path, environ: Mapping[str, str] = os.environ) -> Detached:
     os.close(said)
     os.close(heard)
     os.waitpid(middle, 0)
-    recorder = Detached(None, orders)
     try:
-        recorder.trouble = _answer(ready)
-        return recorder
-    except KeyboardInterrupt:
-        recorder.abandon()
-        raise
+        return Detached(_answer(ready), orders)
     finally:
         os.close(ready)
 

@@ -6,6 +6,8 @@ import contextlib
 import os
 import select
 
+from gputop.cli.detached import BEGUN, CALLED_OFF
+
 
 class Launcher:
     """Who started this recorder: nobody, or a `gputop run --record` that waits for a word and may call it off."""
@@ -14,6 +16,7 @@ class Launcher:
         self.abandoned = False
         self._ready = ready_fd
         self._orders = orders_fd
+        self._begun = False
 
     def say(self, text: str) -> None:
         """Tell it "ready", or what is wrong. Only the first word is heard."""
@@ -24,11 +27,15 @@ class Launcher:
             self._ready = None
 
     def abandons(self) -> bool:
-        """Whether its command could not be started. When it could, the pipe has been closed without a word."""
-        if self._orders is None or not select.select([self._orders], [], [], 0)[0]:
-            return False
-        with contextlib.suppress(OSError):
-            self.abandoned = bool(os.read(self._orders, 1))
+        """Whether there is no command: it could not be started, or whatever would have become it is gone."""
+        while self._orders is not None and select.select([self._orders], [], [], 0)[0]:
+            said = b""
+            with contextlib.suppress(OSError):
+                said = os.read(self._orders, 16)
+            self._begun |= BEGUN in said
+            if said and CALLED_OFF not in said:
+                continue
+            self.abandoned = CALLED_OFF in said or not self._begun
             os.close(self._orders)
-        self._orders = None
+            self._orders = None
         return self.abandoned

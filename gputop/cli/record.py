@@ -110,7 +110,7 @@ def _follow(feed: Feed, recorder: Recorder, fresh: bool, ending: Ending, launche
     journal.began(recorder.path, fresh, ending.words())
     view = feed.view()
     try:
-        while not (ending.over(view) or launcher.abandons() or feed.ended() or recorder.state().state == "ended"):
+        while not (launcher.abandons() or ending.over(view) or feed.ended() or recorder.state().state == "ended"):
             view = feed.wait(view, WAIT_S)
             recorder.add(ending.marks(view))
             journal.saw(view, recorder.state())

@@ -48,13 +48,15 @@ def _exec_recorded(file: Path, words: list[str], env: dict[str, str]) -> NoRetur
     from gputop.records import clean
 
     try:
-        recorder = detached.start(file)  # interrupted meanwhile, it abandons the recorder itself
+        recorder = detached.start(file)
         trouble = recorder.trouble
     except OSError as error:
         recorder, trouble = None, f"the recorder can't be started: {(error.strerror or str(error)).lower()}"
     if trouble is not None:
         print(f"gputop: not recorded: {clean(trouble, 500)}", file=sys.stderr, flush=True)
     try:
+        if recorder is not None:
+            recorder.begin()
         launch.exec_command(words, {**env, detached.COMMAND: detached.token()})
     except (SystemExit, KeyboardInterrupt):
         if recorder is not None:

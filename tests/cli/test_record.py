@@ -426,18 +426,36 @@ def test_a_command_that_cannot_be_started_leaves_neither_file_nor_recorder(
     until(lambda: not list(short_dir.glob("view-*")))
 
 
-def test_ctrl_c_before_the_command_leaves_neither_file_nor_recorder(short_dir: Path, file: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_what_ends_it_before_the_command_leaves_neither_file_nor_recorder(
+    number: signal.Signals, short_dir: Path, file: Path
+) -> None:
     script = (
         "import os, time; from gputop.cli import detached, main\n"
         "def answer(ready):\n"
         f"    while not os.path.exists({str(file)!r}): time.sleep(0.01)\n"
-        "    raise KeyboardInterrupt\n"
+        f"    os.kill(os.getpid(), {int(number)})\n"
         f"detached._answer = answer; main(['run', '--record', {str(file)!r}, '--', 'true'])"
     )
     done = subprocess.run([sys.executable, "-c", script], env=environment(short_dir), timeout=40, check=False)
-    assert done.returncode == 130
+    assert done.returncode == (130 if number == signal.SIGINT else -number)
     until(lambda: not list(file.parent.iterdir()))
     until(lambda: not list(short_dir.glob("view-*")))
+
+
+def test_a_signal_in_its_first_moments_leaves_no_file_unless_the_command_began(short_dir: Path, tmp_path: Path) -> None:
+    began, children = set(), []
+    for number, delay_ms in zip([signal.SIGTERM, signal.SIGHUP, signal.SIGINT] * 2, range(50, 1000, 150), strict=False):
+        line = [sys.executable, "-m", "gputop", "run", "--record", tmp_path / f"{delay_ms}.gputop", "--", "sleep", "60"]
+        child = subprocess.Popen(line, env=environment(short_dir), stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(delay_ms / 1000)
+        if Path(f"/proc/{child.pid}/cmdline").read_bytes() == b"sleep\x0060\0":
+            began.add(f"{delay_ms}.gputop")
+        os.killpg(child.pid, number)
+        children.append(child)
+    assert 0 not in [child.wait(40) for child in children]
+    until(lambda: not list(short_dir.glob("view-*")))
+    until(lambda: {one.name for one in tmp_path.iterdir()} == began)
 
 
 def test_ctrl_c_reaches_the_training_and_the_recorder_hears_its_last_words(short_dir: Path, file: Path) -> None:
