@@ -45,6 +45,8 @@ class Run(Record, tag="run", frozen=True, kw_only=True):
     gpu_pci: str | None = None
     gpu_name: str | None = None
     gpu_visible: int | None = None
+    cuda_visible: str | None = None
+    cuda_order: str | None = None
     cores_allowed: int | None = None
     cores: int | None = None
     tracer_attached: bool | None = None

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
+from gputop import visible
 from gputop.recording.past import Past
 from gputop.records import (
     Alive,
@@ -273,10 +274,13 @@ class Timeline:
                     return gpu.gpu_uuid, "pci"
         pid = self._pid_here(run, latest)
         for gpu in latest:
-            if any(process.pid == pid for process in gpu.processes or ()):
+            if pid is not None and pid in _pids_on(gpu):
                 return gpu.gpu_uuid, "pid"
+        if (uuid := _visible(run, latest)) is not None:
+            return uuid, "visible"
         on_gpu = run.device is None or run.device.partition(":")[0] in ("cuda", "sim")
-        if len(latest) == 1 and on_gpu and run.gpu_uuid is None:
+        named = run.gpu_uuid is not None or run.gpu_pci is not None
+        if len(latest) == 1 and on_gpu and not named and not visible.hides_all(run.cuda_visible):
             return latest[0].gpu_uuid, "only"
         return None, None
 
@@ -314,6 +318,29 @@ def _between(records: deque[R], from_ns: int, to_ns: int) -> tuple[R, ...]:
             out.append(record)
     out.reverse()
     return tuple(out)
+
+
+def _pids_on(gpu: Gpu) -> set[int]:
+    """The processes on a GPU and on its MIG instances."""
+    inside = (one.get("pid") for instance in gpu.mig or () for one in instance.get("processes") or ())
+    return {*(one.pid for one in gpu.processes or ()), *(pid for pid in inside if isinstance(pid, int))}
+
+
+def _visible(run: Run, gpus: list[Gpu]) -> str | None:
+    """The GPU that a run's CUDA_VISIBLE_DEVICES names: of a process seen from outside the only one that it names."""
+    if run.cuda_visible is None and run.cuda_order is None:
+        return None
+    at = visible.ordinal(run.device)
+    if at is None and run.device is None and run.cuda_visible is not None:
+        at = 0 if len(visible.entries(run.cuda_visible)) == 1 else None
+    if at is None or any(gpu.host != run.host for gpu in gpus):
+        return None
+    machine = [
+        visible.Device(
+            gpu.gpu_uuid, _pci(gpu.gpu_pci or ""), tuple(str(one.get("uuid", "")) for one in gpu.mig or ())
+        ) for gpu in gpus
+    ]  # fmt: skip
+    return visible.device_of(run.cuda_visible, run.cuda_order, at, machine)
 
 
 def _bare(uuid: str) -> str:

@@ -23,9 +23,9 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     `steps` holds finished steps of every loop (training, evaluation) except `partial` ones; `kind` is as decided by the
     timeline. Where only some steps of a stretch are held, `steps` is an even sample and `folds` sums the others. `gpu`
-    and `bursts` are those of the run's own device, matched as `gpu_match` says ("uuid", "pci", "pid", "only": the
-    machine has one GPU; None: no device could be matched). `gpus_present` counts the machine's GPUs (None:
-    no sampler has said). `all_gpus` is the latest sample of every device.
+    and `bursts` are those of the run's own device, matched as `gpu_match` says ("uuid", "pci", "pid", "visible": by
+    CUDA_VISIBLE_DEVICES, "only": the machine has one GPU; None: no device could be matched). `gpus_present` counts the
+    machine's GPUs (None: no sampler has said). `all_gpus` is the latest sample of every device.
     """
 
     run: Run

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import msgspec
 
+from gputop import visible
 from gputop.diagnosis.numbers import known, mean, quantile
 from gputop.records import Gpu, GpuProcess, Step
 from gputop.window import Window
@@ -108,7 +109,8 @@ def read_device(window: Window) -> Device:
 
 def with_only_gpu(window: Window) -> Window:
     """The window with the machine's only GPU as the run's, where nothing says which device the run computes on."""
-    if window.gpu or window.run.device is not None or len(window.all_gpus) != 1:
+    run = window.run
+    if window.gpu or run.device is not None or len(window.all_gpus) != 1 or visible.hides_all(run.cuda_visible):
         return window
     return msgspec.structs.replace(window, gpu=window.all_gpus, gpu_match="only")
 
@@ -127,7 +129,7 @@ def computes_on_gpu(window: Window) -> bool | None:
         return True
     if window.gpu_match in ("uuid", "pci", "pid"):
         return True
-    if window.gpu_match == "only" and any((gpu.util_pct or 0.0) >= WORKING_PCT for gpu in window.gpu):
+    if window.gpu_match in ("visible", "only") and any((gpu.util_pct or 0.0) >= WORKING_PCT for gpu in window.gpu):
         return True
     return False if window.gpus_present == 0 else None
 

@@ -51,6 +51,8 @@ def describe(run_id: str, start_ns: int, offset_ns: int, more: Mapping[str, Any]
         "world_size": _number("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"),
         "cores": os.cpu_count(),
         "cores_allowed": _cores_allowed(),
+        "cuda_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "cuda_order": os.environ.get("CUDA_DEVICE_ORDER"),
         "tracer_attached": sys.gettrace() is not None,
         **_framework(),
         **more,

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 
+from gputop import visible
 from gputop.records import SCHEMA, Run, clean
 from gputop.samplers import proc
 
@@ -30,17 +31,28 @@ def describe(pid: int, *, t: int, host: str, cmdline: bool = True) -> Run:
     stat = proc.of(pid)
     argv = proc.arguments(pid)
     env = environment(pid)
-    visible = env.get("CUDA_VISIBLE_DEVICES")
-    named = [part.strip() for part in visible.split(",") if part.strip()] if visible is not None else None
+    shown = env.get("CUDA_VISIBLE_DEVICES")
+    named = visible.entries(shown) if shown is not None else None
+    ours, numbered = _same_devices(pid, env), bool(named and named[0].isdigit())
     return Run(
         t=t, run_id=run_id(pid, stat.start), pid=pid, host=host, schema=SCHEMA, start_ns=t,
         script=clean(script(argv) or stat.name, 200),
         argv=[clean(word, MAX_ARG) for word in argv[:MAX_ARGV]] if cmdline else None,
         user=proc.user(pid) if cmdline else None, python=python(pid), framework=framework(pid),
-        gpu_uuid=named[0] if named and len(named) == 1 and named[0].startswith(("GPU-", "MIG-")) else None,
+        cuda_visible=clean(shown, MAX_ARG) if shown is not None and (ours or not numbered) else None,
+        cuda_order=clean(env["CUDA_DEVICE_ORDER"], 40) if ours and "CUDA_DEVICE_ORDER" in env else None,
         gpu_visible=len(named) if named is not None else None, cores=os.cpu_count(), cores_allowed=_allowed(pid),
         rank=_number(env, RANK), local_rank=_number(env, LOCAL_RANK), world_size=_number(env, WORLD_SIZE), sampled=True,
     )  # fmt: skip
+
+
+def _same_devices(pid: int, env: dict[str, str]) -> bool:
+    """Whether a process counts the GPUs as this one does: no container and no job of its own has been given some."""
+    try:
+        same = os.stat(f"/proc/{pid}/ns/pid").st_ino == os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return False
+    return same and env.get("SLURM_JOB_ID") == os.environ.get("SLURM_JOB_ID")
 
 
 def script(argv: list[str]) -> str | None:

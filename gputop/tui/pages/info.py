@@ -14,6 +14,7 @@ MATCHES = {
     "uuid": "by the GPU's UUID, which the training process itself names",
     "pci": "by PCI address, which the training process itself names",
     "pid": "by the driver's list of processes",
+    "visible": "by its CUDA_VISIBLE_DEVICES",
     "only": "because this machine has only one",
 }
 
