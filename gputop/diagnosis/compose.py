@@ -29,11 +29,18 @@ def compose(judgement: Judgement, *, held: Candidate | None = None, since_ns: in
         advice=named.advice,
         runner_up=_runner_up(named, other) if other else None,
         since_ns=since_ns,
-        clock=sampled.CLOCK if sampled.how(facts) else CLOCKS[facts.lost.source] if facts.lost else None,
+        clock=_clock(judgement, named),
         tentative=judgement.tentative or None,
         simulated=True if facts.device.simulated else None,
         notices=notices(judgement),
     )
+
+
+def _clock(judgement: Judgement, named: Candidate) -> str | None:
+    facts = judgement.facts
+    if sampled.how(facts) or (facts.loop is None and named.evidence and not named.state):
+        return sampled.CLOCK
+    return CLOCKS[facts.lost.source] if facts.lost else None
 
 
 def _runner_up(named: Candidate, other: Candidate) -> RunnerUp:

@@ -18,6 +18,9 @@ BUSY_PCT = 30.0
 """Utilization from which a sample shows a working GPU: clocks and links of a resting one say nothing."""
 
 
+FULL_PCT = 95.0
+"""Utilization from which less power means slower work and not less of it."""
+
 WORKING_PCT = 5.0
 """Utilization of the machine's only GPU from which a run that doesn't say its device is taken to compute there."""
 
@@ -26,7 +29,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """The run's device. `on_gpu`: whether it computes on a GPU (None: not known). Means are over the window's samples.
 
     `listed`: whether the driver lists the run's process on a GPU here (None: it lists none at all, or there is no GPU).
-    `clock_ratio`: SM clock over its maximum in busy samples. `power_ratio`: power over the enforced limit.
+    `clock_ratio`: SM clock over its maximum in busy samples. `clock_sag`, `power_sag`: the recent fall of either, as a
+    share; of power in samples of full use. `power_ratio`: power over the enforced limit.
     """
 
     on_gpu: bool | None
@@ -47,6 +51,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     mem_own_bytes: int | None = None
     power_w: float | None = None
     power_ratio: float | None = None
+    power_sag: float | None = None
     limit_ratio: float | None = None
     clock_ratio: float | None = None
     clock_sag: float | None = None
@@ -70,6 +75,7 @@ def read_device(window: Window) -> Device:
     """The device of a window's run."""
     gpus = window.gpu
     busy = [gpu for gpu in gpus if gpu.util_pct is None or gpu.util_pct >= BUSY_PCT]
+    full = [gpu for gpu in gpus if gpu.util_pct is not None and gpu.util_pct >= FULL_PCT]
     last = gpus[-1] if gpus else None
     utils = known([gpu.util_pct for gpu in gpus])
     bursts = [value for burst in window.bursts for value in burst.util_pct]
@@ -94,6 +100,7 @@ def read_device(window: Window) -> Device:
         mem_own_bytes=_own_memory(window),
         power_w=mean(known([gpu.power_w for gpu in gpus])),
         power_ratio=mean(known([_ratio(gpu.power_w, gpu.power_limit_w) for gpu in gpus])),
+        power_sag=_sag(known([gpu.power_w for gpu in full])),
         limit_ratio=_ratio(last.power_limit_w, last.power_limit_default_w) if last else None,
         clock_ratio=mean(clocks),
         clock_sag=_sag(clocks),
@@ -190,10 +197,10 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def _sag(clocks: list[float]) -> float | None:
-    """How far the clock fell from its own 90th percentile to its recent mean, as a share of the former."""
-    top = quantile(clocks, 0.9)
-    recent = mean(clocks[-max(1, len(clocks) // 3) :])
+def _sag(values: list[float]) -> float | None:
+    """How far clock or power fell from its own 90th percentile to its recent mean, as a share of the former."""
+    top = quantile(values, 0.9)
+    recent = mean(values[-max(1, len(values) // 3) :])
     return None if not top or recent is None else max(0.0, 1 - recent / top)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gputop.diagnosis.arrivals import Arrival, arrivals
 from gputop.diagnosis.device import Device, read_device, with_only_gpu
 from gputop.diagnosis.loop import Bucket, Loop, ledger, read_loop
 from gputop.diagnosis.lost import Lost, read_lost
@@ -21,6 +22,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run over a window. `loop` and `lost` are None while no training step has finished in it.
 
     `ledger` are the buckets of wall time of the steady steps, in percent (summing to 100) and mean ms per step.
+    `came` are the neighbours on the run's device that came while the run was watched, by pid.
     `seen` keeps what causes have read out of the facts in common (see `once`).
     """
 
@@ -32,6 +34,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     lost: Lost | None = None
     loader: Loader | None = None
     ledger: tuple[Bucket, ...] = ()
+    came: dict[int, Arrival] = {}
     seen: dict[str, Any] = {}
 
 
@@ -67,6 +70,7 @@ def gather(window: Window, *, accidents: bool = False) -> Facts:
         lost=None if loop is None else read_lost(loop, device),
         loader=loader,
         ledger=() if loop is None else ledger(loop),
+        came={} if loop is None or not device.neighbours else arrivals(window, loop, device),
     )
 
 

@@ -33,6 +33,20 @@ def heavy_tailed(wait: InputWait) -> bool:
     return form.period is None or form.max_ms >= UNEVEN * form.long_ms
 
 
+MOST_TURNS = 64
+"""Steps from one long wait to the next up to which they may be a round of workers: few loaders have more."""
+
+
+def takes_turns(wait: InputWait) -> bool:
+    """Whether the waits have the beat of several workers, where nothing else tells whether there are any.
+
+    A training thread that fetches by itself waits at each step; workers that can't keep up, once a round of theirs.
+    """
+    period = wait.shape.period
+    beat = not wait.shape.steady and period is not None and 2 <= period <= MOST_TURNS
+    return wait.workers is None and beat and not heavy_tailed(wait)
+
+
 DISK_WAIT_SHARE = 0.3
 """Share of looks at the workers that find them in uninterruptible disk wait from which it is storage they wait for."""
 

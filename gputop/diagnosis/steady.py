@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.diagnosis.apart import LONE_RATIO
+from gputop.diagnosis.arrivals import Arrival
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import idle, stalled, unknown, warmup
 from gputop.diagnosis.compose import compose
@@ -59,6 +60,7 @@ class Judge:
         self._p99_ms: float | None = None
         self._accidents: dict[int, int] = {}
         self._firsts: dict[int, First] = {}
+        self._came: dict[int, Arrival] = {}
 
     def update(self, window: Window) -> Verdict:
         """Judge the run's latest window. Windows must come in time order."""
@@ -76,7 +78,7 @@ class Judge:
 
     def _gather(self, window: Window) -> Facts:
         """The facts of a window; a step that dwarfs all others is left out the first time, not when it comes again."""
-        facts = gather(window)
+        facts = self._with_earlier_neighbours(gather(window))
         loop = facts.loop
         if loop is None:
             return facts
@@ -91,9 +93,18 @@ class Judge:
         self._accidents[loop.lone[0]] = window.to_ns
         again = _open_ms(window) >= LONE_RATIO * loop.max_ms and not loop.open_eval_ms
         if again or len(self._accidents) > 1:
-            more = gather(window, accidents=True)
+            more = self._with_earlier_neighbours(gather(window, accidents=True))
             return more if more.loop is None else self._with_earlier_epochs(more, more.loop, since)[0]
         return facts
+
+    def _with_earlier_neighbours(self, facts: Facts) -> Facts:
+        """The facts with the neighbours that came before the window, for as long as they stay."""
+        here = {process.pid for process in facts.device.neighbours}
+        if not here:
+            self._came = {}
+            return facts
+        self._came = facts.came | {pid: came for pid, came in self._came.items() if pid in here}
+        return facts if self._came == facts.came else msgspec.structs.replace(facts, came=self._came)
 
     def _with_earlier_epochs(self, facts: Facts, loop: Loop, since_ns: int) -> tuple[Facts, Loop]:
         """The facts with the epochs that began before the window: one may be longer than a window is."""
@@ -161,7 +172,9 @@ class Judge:
         stale = held is None or held.share_pct * TWICE <= new.share_pct
         if stale and new.cause != unknown.ID and self._wins >= 2:
             return True
-        patient = self._wins >= WINS and window.total_steps - self._won_at_steps >= NEW_STEPS
+        patient = self._wins >= WINS and (
+            not window.total_steps or window.total_steps - self._won_at_steps >= NEW_STEPS
+        )
         rested = self._changed_ns is None or window.to_ns - self._changed_ns >= REST_NS
         return patient and rested
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.diagnosis import sampled
+from gputop.diagnosis import sampled, stepless
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, unknown, warmup
 from gputop.diagnosis.evidence import Facts
@@ -59,7 +59,9 @@ def weigh(facts: Facts, p99_ms: float | None = None) -> Judgement:
     if standstill is not None:
         return Judgement(facts=facts, winner=standstill, confidence=0.95 * standstill.fit)
     loop = facts.loop
-    if loop is None or not _enough(facts):
+    if loop is None:
+        return _without_steps(facts)
+    if not _enough(facts):
         return _too_few(facts)
     examined = [found for examine in EXAMINE if (found := examine(facts)) is not None and found.fit >= MIN_FIT]
     candidates = [bounded(facts, candidate) for candidate in examined]
@@ -80,6 +82,23 @@ def weigh(facts: Facts, p99_ms: float | None = None) -> Judgement:
 def _enough(facts: Facts) -> bool:
     loop = facts.loop
     return loop is not None and (loop.seen >= warmup.FIRST_STEPS or (loop.seen >= 2 and loop.span_s >= FULL_SPAN_S))
+
+
+def _without_steps(facts: Facts) -> Judgement:
+    """The judgement where no step is known: by the driver and the processes alone, if they tell enough."""
+    candidates = stepless.examine(facts)
+    large = [candidate for candidate in candidates if candidate.healthy or candidate.share_pct >= WIN_PCT]
+    winner = next((candidate for candidate in large if candidate.beside), large[0] if large else None)
+    if winner is None:
+        return _too_few(facts)
+    rivals = [other.score for other in candidates if other.cause != winner.cause and not other.healthy]
+    ratio = min(1.0, max(rivals, default=0.0) / winner.score)
+    samples = min(1.0, max(facts.device.samples, len(facts.window.process)) / stepless.FIRM_SAMPLES)
+    confidence = winner.fit * stepless.TRUST * samples * (0.6 + 0.4 * (1 - ratio))
+    if confidence < MIN_CONFIDENCE:
+        return _undecided(facts, candidates, confidence)
+    ordered = (winner, *(candidate for candidate in candidates if candidate is not winner))
+    return Judgement(facts=facts, winner=winner, confidence=confidence, ranked=ordered, tentative=samples < 1.0)
 
 
 def _too_few(facts: Facts) -> Judgement:

@@ -93,12 +93,12 @@ def trace(
         steps.append(Step(t=t, run_id=RUN_ID, n=i, dur_ns=max(1, length), phases_ns=columns, **(made | more)))
         t += max(1, length)
     records += steps
-    records += _samples(t0, t, samples_s, gpu, host, process)
+    records += samples(t0, t, samples_s, gpu, host, process)
     records += extra
     return records
 
 
-def _samples(
+def samples(
     start: int,
     end: int,
     every_s: float,
@@ -106,6 +106,7 @@ def _samples(
     host: dict[str, Any] | None,
     process: dict[str, Any] | None,
 ) -> list[AnyRecord]:
+    """Samples of the GPU, the machine and the process from `start` to `end` (ns)."""
     records: list[AnyRecord] = []
     for index in range(int((end - start) / (every_s * S)) + 1):
         t = start + round(index * every_s * S)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gputop.records import AnyRecord, GpuProcess
-from tests.diagnosis.builder import COMPUTE, MS, PID, busy, expect, trace
+from gputop.report.judged import judge_trace
+from tests.diagnosis.builder import COMPUTE, MS, PID, RUN_ID, busy, expect, reported, trace
 
 CAUSE = "gpu-contention"
 
@@ -40,6 +42,33 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
     ),
 }
 """Traces with this cause planted."""
+
+
+def comes(at_s: int, after: float = 3.0, seconds: int = 60, **fields: Any) -> list[AnyRecord]:
+    """A neighbour of which only the memory is known comes at a moment, and from the next second on steps are longer."""
+    steps, first = [], round(at_s / 0.1) + 10
+    for i in range(first + round((seconds - at_s) / (0.1 * after))):
+        steps.append(100.0 if i < first else 100.0 * after)
+    own = [GpuProcess(pid=PID, mem_bytes=20 << 30)]
+    both = [*own, GpuProcess(pid=77, mem_bytes=20 << 30, name="python")]
+    return trace(
+        {}, n=len(steps), each=lambda i: {"phases": {"forward": steps[i]}},
+        gpu=busy(processes=lambda i: own if i < at_s else both), **fields,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("at_s", [20, 45])
+def test_a_neighbour_that_comes_and_slows_the_steps(at_s: int) -> None:
+    said = judge_trace(comes(at_s), "test").watch.verdicts[RUN_ID]
+    assert said.cause == CAUSE
+    assert said.headline.startswith("since process 77 (python) came to the same GPU, a step takes 3.0 times")
+    assert said.speedup_limit == pytest.approx(3.0, rel=0.1)
+    assert said.share_pct == pytest.approx(67, abs=4)
+
+
+def test_a_neighbour_that_comes_and_slows_nothing() -> None:
+    assert reported(comes(20, after=1.05)).cause == "gpu-bound"
+
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
     "gpu-bound: contention no sm": lambda: trace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from gputop.diagnosis.verdict import judge
 from gputop.records import AnyRecord, GpuProcess
-from tests.diagnosis.builder import GPU_BYTES, PID, T0, S, trace, verdict, window, workers
+from gputop.report.judged import judge_trace
+from tests.diagnosis.builder import GPU_BYTES, PID, RUN_ID, T0, S, samples, trace, window, workers
 
 CASES: dict[str, dict[str, Any]] = {
     case["id"]: case for case in json.loads((Path(__file__).parent / "cases.json").read_text())
@@ -29,13 +31,15 @@ ENOUGH = (
 )  # fmt: skip
 """The cases that have enough, listed before thresholds were looked at against them."""
 
-STEPLESS = ("C27", "C45", "C59", "C67", "C90", "C92")
-"""Those of them without a step time: a verdict is of steps, so they are unknown until runs are judged without any."""
+MISSED = ("C28", "C38")
+"""Those that come out otherwise: busy workers as many as cores look like decoding, the report's second class (C28, half
+right); the wait outweighs the copy, as it did in the report, where most of the gain was the fetch (C38)."""
 
-MISSED = ("C01", "C28", "C38", "C96")
-"""Those that come out otherwise: no word of workers or cores (C01); busy workers as many as cores look like
-decoding, the report's second class (C28); the wait outweighs the copy (C38); two processes on the
-device without a figure of either one's use (C96)."""
+SECOND = {"C28": "input-cpu"}
+"""The report's second class: naming it first is half right."""
+
+STEPLESS_S = 30
+"""Seconds of samples where no step time is known."""
 
 PARTS = {"data_wait_ms": "data", "h2d_ms": "h2d", "forward_ms": "forward", "backward_ms": "backward",
          "optimizer_ms": "optimizer"}  # fmt: skip
@@ -57,35 +61,53 @@ def made(figures: dict[str, Any]) -> list[AnyRecord]:
     if phases or other or "gpu_busy_ms" in figures:
         phases["train_step"] = max(0.0, left)
     waits, every = figures.get("data_pattern_ms"), figures.get("eval_every")
-    number = 0 if step is None else max(40, min(1000, round(130_000 / step)))
+    number = max(40, min(1000, round(130_000 / (step or 1000))), round(15_000 / (step or 1000)))
+
+    alone = figures.get("step_alone_ms")
+    before = number // 2 if alone else 0
 
     def each(i: int) -> dict[str, Any]:
         more: dict[str, Any] = {}
+        if i < before:
+            return {"phases": {"train_step": alone}}
         if waits:
             more["data"] = waits[i % len(waits)]
         if every and i == number - 5:
             more["eval"] = figures["eval_ms"]
         return {"phases": more}
 
-    run = {"device": "cuda:0", "world_size": figures.get("world_size"), "cores": figures.get("cores")}
+    run = {name: figures.get(name) for name in ("world_size", "cores", "framework")} | {"device": "cuda:0"}
     loader = {name: figures[name] for name in ("num_workers", "batch_size") if name in figures}
+    model = {"param_count": figures["param_count"]} if "param_count" in figures else None
+    if step is None:
+        start = trace({}, n=0, run=run, loader=loader or None, model=model)
+        return start + samples(T0, T0 + STEPLESS_S * S, 1.0, gpu(figures), None, process(figures))
+    whole = every or alone
+    seen = gpu(figures, before * (alone or 0) / max(1000, step))
     return trace(
-        phases | ({"train_step": step} if every else {}), ms=None if every else step, n=number, each=each, run=run,
-        loader=loader or None, gpu=gpu(figures), process=process(figures), samples_s=max(1.0, (step or 0) / 1000),
+        phases | ({"train_step": step} if whole else {}), ms=None if whole else step, n=number, each=each, run=run,
+        loader=loader or None, model=model, gpu=seen, process=process(figures), samples_s=max(1.0, step / 1000),
         device={"train_step": figures["gpu_busy_ms"]} if "gpu_busy_ms" in figures else None,
     )  # fmt: skip
 
 
-def gpu(figures: dict[str, Any]) -> dict[str, Any] | None:
-    """The GPU's sample, of what was read."""
+def gpu(figures: dict[str, Any], alone: float = 0) -> dict[str, Any] | None:
+    """The GPU's sample, of what was read; in so many samples at the beginning the run is alone on it."""
     names = {"gpu_util_pct": "util_pct", "sm_clock_mhz": "sm_clock_mhz", "sm_clock_max_mhz": "sm_clock_max_mhz",
-             "power_w": "power_w", "power_limit_w": "power_limit_w", "temp_c": "temp_c",
+             "power_w": "power_w", "power_limit_w": "power_limit_w",
+             "power_limit_default_w": "power_limit_default_w", "temp_c": "temp_c",
              "mem_util_pct": "mem_util_pct"}  # fmt: skip
     sample = {field: figures[name] for name, field in names.items() if name in figures}
     if "gpu_mem_used_share" in figures:
         sample |= {"mem_used_bytes": round(GPU_BYTES * figures["gpu_mem_used_share"]), "mem_total_bytes": GPU_BYTES}
+    if "util_pattern" in figures:
+        pattern = figures["util_pattern"]
+        sample["util_pct"] = lambda i: pattern[i % len(pattern)]
+    if "throttle" in figures:
+        sample["throttle"] = figures["throttle"]
     if "gpu_processes" in figures:
-        sample["processes"] = [GpuProcess(pid=PID + index) for index in range(figures["gpu_processes"])]
+        listed = [GpuProcess(pid=PID + index) for index in range(figures["gpu_processes"])]
+        sample["processes"] = lambda i: listed[: 1 if i < alone else None]
     return sample or None
 
 
@@ -99,11 +121,13 @@ def process(figures: dict[str, Any]) -> dict[str, Any] | None:
     return sample or None
 
 
+@cache
 def said(case: str) -> str:
+    """What is in force at the end of a case's trace, judged second by second."""
     records = made(CASES[case]["figures"])
     if CASES[case]["figures"].get("step_ms") is None:
-        return judge(window(records, now_ns=T0 + 20 * S)).cause
-    return verdict(records).cause
+        return judge(window(records, now_ns=T0 + STEPLESS_S * S)).cause
+    return judge_trace(records, case).watch.verdicts[RUN_ID].cause
 
 
 def test_those_with_enough_are_the_ones_listed() -> None:
@@ -115,26 +139,24 @@ def test_too_few_figures_give_unknown(case: str) -> None:
     assert said(case) == "unknown"
 
 
-@pytest.mark.parametrize("case", STEPLESS)
-def test_figures_without_steps_give_unknown(case: str) -> None:
-    assert said(case) == "unknown"
-
-
-@pytest.mark.parametrize("case", [name for name in ENOUGH if name not in (*MISSED, *STEPLESS)])
+@pytest.mark.parametrize("case", [name for name in ENOUGH if name not in MISSED])
 def test_enough_figures_give_the_cause(case: str) -> None:
     assert said(case) in CASES[case]["causes"]
 
 
 def test_score(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = {case: said(case) for case in ENOUGH if case not in STEPLESS}
-    right = [case for case, cause in answers.items() if cause in CASES[case]["causes"]]
+    answers = {case: said(case) for case in ENOUGH}
+    right: list[str] = [case for case, cause in answers.items() if cause in CASES[case]["causes"]]
     missed = [
         f"  {case}: {cause}, expected {' or '.join(CASES[case]['causes'])}"
         for case, cause in answers.items()
         if case not in right
     ]
+    half = [case for case, cause in answers.items() if SECOND.get(case) == cause]
     rest = len(CASES) - len(ENOUGH)
+    score = len(right) + len(half) / 2
     with capsys.disabled():
-        print(f"\ncase traces: {len(right)} of {len(answers)} that have steps and enough figures are right")
-        print(f"({len(STEPLESS)} more have no steps and {rest} too little: all unknown)", *missed, sep="\n")
+        print(f"\ncase traces: {score:g} of {len(answers)} with enough figures ({len(half)} half right)")
+        print(f"({rest} more have too little: all unknown)", *missed, sep="\n")
     assert sorted(set(answers) - set(right)) == sorted(MISSED)
+    assert score >= 0.85 * len(ENOUGH)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.causes.host_contention import starved_by_others
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import LATE_SHARE, blocked, delivered
+from gputop.diagnosis.input_signs import LATE_SHARE, blocked, delivered, takes_turns
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     ENTER_PCT,
     FREE_SHARE,
+    InputWait,
     cores_short,
     input_wait,
     waits,
@@ -36,7 +37,7 @@ def examine(facts: Facts) -> Candidate | None:
     machine = facts.machine
     room = wait.room_share
     if room is None and machine.worker_pct is None:
-        return None
+        return _turns(facts, wait) if takes_turns(wait) else None
     short = cores_short(facts, wait)
     if room is not None and room >= 2 * FREE_SHARE and not short:
         return None
@@ -83,6 +84,29 @@ def examine(facts: Facts) -> Candidate | None:
     )
 
 
+def _turns(facts: Facts, wait: InputWait) -> Candidate:
+    """By the beat of the waits alone: there are workers, several, and what each does for a batch takes too long."""
+    case = Case(facts)
+    case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
+    case.at_least("steps from one long wait to the next", float(wait.shape.period or 0), 2, "steps", "steps", 1.5)
+    case.missing(1.0)
+    advice = Advice(
+        do="or more workers, where cores are free", why=f"about {wait.shape.period} of them seem to take turns"
+    )
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=wait.lost_pct,
+        fit=case.fit,
+        headline=f"{waits(wait)}: workers that take turns can't keep up; how many there are, and whether cores are "
+        "free, is not known",
+        evidence=case.evidence,
+        advice=[*_advice(facts, None)[:1], advice],
+        speedup_limit=speedup(wait.lost_pct),
+        estimated=True,
+    )
+
+
 def _headline(facts: Facts, text: str) -> str:
     machine = facts.machine
     at = f"workers at {machine.worker_pct:.0f} % CPU each" if machine.worker_pct is not None else "loading the data"
@@ -112,7 +136,9 @@ def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
             + (f", most of it at {site}" if (site := worker_site(facts)) else "")
             + ": decode once and cache, decode to the size needed"
             + (", augment on the GPU" if facts.device.on_gpu else ""),
-            why=f"{cost} and no core is left, so more workers would only take turns",
+            why=f"{cost} and no core is left, so more workers would only take turns"
+            if facts.machine.cores and facts.machine.worker_pct is not None
+            else cost,
             code="images = images.to(device, non_blocking=True)\n"
             "images = gpu_augment(images)  # e.g. torchvision.transforms.v2 on a device batch"
             if facts.device.on_gpu

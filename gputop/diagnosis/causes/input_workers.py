@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, LATE_SHARE, UNEVEN, blocked, delivered, heavy_tailed, remote
+from gputop.diagnosis.input_signs import (
+    DISK_WAIT_SHARE,
+    LATE_SHARE,
+    UNEVEN,
+    blocked,
+    delivered,
+    heavy_tailed,
+    remote,
+    takes_turns,
+)
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     ENTER_PCT,
@@ -52,6 +61,8 @@ def examine(facts: Facts) -> Candidate | None:
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps", 1.5)
     _weigh_workers(case, wait)
+    if takes_turns(wait):
+        case.weigh("waits have the beat of several workers", "yes", False, None, "steps", 0.75)
     machine = facts.machine
     held_up = blocked(facts, wait)
     if wait.waiting and not held_up:
