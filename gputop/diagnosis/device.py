@@ -8,7 +8,7 @@ import msgspec
 
 from gputop import visible
 from gputop.diagnosis.numbers import known, mean, quantile
-from gputop.records import Gpu, GpuProcess, Step
+from gputop.records import Gpu, GpuProcess, Run, Step
 from gputop.window import Window
 
 HARMFUL = frozenset(("thermal_hw", "thermal_sw", "hw_slowdown", "power_brake"))
@@ -150,6 +150,15 @@ def _touches_gpu(step: Step) -> bool:
 def _name(window: Window) -> str:
     named = window.run.gpu_name or (window.gpu[-1].name if window.gpu else None)
     return named or "the GPU"
+
+
+RESERVING = ("tensorflow", "jax")
+"""Frameworks that take nearly all of the device's memory at the start."""
+
+
+def reserves(run: Run) -> bool:
+    """Whether how full the device's memory is says nothing of what the run needs."""
+    return run.framework in RESERVING
 
 
 def own_pid(window: Window) -> int:

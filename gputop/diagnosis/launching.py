@@ -6,6 +6,7 @@ import msgspec
 
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.phases import COMPUTE, HOST
+from gputop.records import Advice, Model
 
 MANY_READS = 4
 """Reads of device values in a step from which they, and not the loop's own work between them, keep the queue empty."""
@@ -38,6 +39,27 @@ class Launching(msgspec.Struct, frozen=True, kw_only=True):
     def rest_pct(self) -> float:
         """What remains for launching itself, once the reads are accounted for."""
         return max(0.0, self.forward_pct + self.optimizer_pct - self.sync_pct)
+
+
+FUSED = frozenset(("Adam", "AdamW", "SGD", "Adagrad"))
+"""Optimizers of PyTorch that have a fused update."""
+
+
+def fused_update(model: Model | None) -> Advice:
+    """How to update in few launches: the fused optimizer where there is one, else a compiled step."""
+    name = (model.optimizer if model else None) or "AdamW"
+    many = model.param_tensors if model and model.param_tensors else "many"
+    if name in FUSED:
+        return Advice(
+            do=f"use the fused {name}",
+            why=f"{many} parameter tensors are updated in one launch",
+            code=f"optimizer = torch.optim.{name}(model.parameters(), lr=lr, fused=True)",
+        )
+    return Advice(
+        do=f"compile the update, as {name} has no fused one",
+        why=f"{many} parameter tensors are then updated in few launches",
+        code="@torch.compile(fullgraph=False)\ndef update():\n    optimizer.step()",
+    )
 
 
 @once

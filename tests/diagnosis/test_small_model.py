@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gputop.records import AnyRecord
-from tests.diagnosis.builder import COMPUTE, GPU_BYTES, expect, low, trace
+from tests.diagnosis.builder import COMPUTE, GPU_BYTES, expect, low, trace, verdict
 
 CAUSE = "small-model"
 
@@ -78,6 +79,23 @@ LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
     ),
 }
 """Traces that look like it, named after what they are."""
+
+
+def tiny(used: float, **fields: Any) -> list[AnyRecord]:
+    gpu = {"util_pct": 18, "mem_used_bytes": round(used * GPU_BYTES), "mem_total_bytes": GPU_BYTES}
+    gpu |= {"power_w": 110, "power_limit_w": 700}
+    phases = {"data": 0.2, "forward": 1.0, "backward": 1.5, "optimizer": 0.8}
+    return trace(phases, n=3000, queue_empty=0.95, gpu=gpu, model={"param_count": 300_000}, **fields)
+
+
+def test_low_utilization_with_memory_full_and_with_it_empty_differ() -> None:
+    assert verdict(tiny(0.02)).cause == CAUSE
+    assert verdict(tiny(0.98)).cause == "launch-bound"
+
+
+def test_memory_that_the_framework_reserves_or_another_fills_is_not_the_models() -> None:
+    assert verdict(tiny(0.98, run={"framework": "jax"})).cause == CAUSE
+    assert verdict(tiny(0.98, mem_reserved_bytes=GPU_BYTES // 50)).cause == CAUSE
 
 
 @pytest.mark.parametrize("name", PLANTED)

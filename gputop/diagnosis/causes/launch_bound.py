@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gputop.diagnosis.batch_room import larger_batch
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.idle_time import STARVED
-from gputop.diagnosis.launching import Launching, launching
+from gputop.diagnosis.launching import Launching, fused_update, launching
 from gputop.diagnosis.retries import retries
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
@@ -105,7 +106,7 @@ def _headline(facts: Facts, idle: Launching) -> str:
 
 
 def _advice(facts: Facts) -> list[Advice]:
-    model, loader = facts.window.model, facts.loader
+    model = facts.window.model
     advice = []
     if model is None or not model.compiled:
         advice.append(
@@ -115,20 +116,9 @@ def _advice(facts: Facts) -> list[Advice]:
                 code='model = torch.compile(model, mode="reduce-overhead")',
             )
         )
-    batch = loader.batch_size if loader else None
-    used = facts.device.mem_pct
-    if used is None or used < 70:
-        bigger = f"batch_size {batch} → {2 * batch} or more" if batch else "a larger batch"
-        room = f"; device memory is {pct(used)} full" if used is not None else ""
-        advice.append(Advice(do=bigger, why=f"each launch then does more work and costs hardly more time{room}"))
+    advice += larger_batch(facts, "each launch then does more work and costs hardly more time")
     if model is not None and model.optimizer_fused is False:
-        advice.append(
-            Advice(
-                do="use the fused optimizer",
-                why=f"{model.param_tensors or 'many'} parameter tensors are updated in one launch",
-                code=f"torch.optim.{model.optimizer or 'AdamW'}(model.parameters(), fused=True)",
-            )
-        )
+        advice.append(fused_update(model))
     if not advice:
         advice.append(
             Advice(do="profile a few steps to see which launches are small", why="the model is compiled already")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.launching import MANY_TENSORS, launching
+from gputop.diagnosis.launching import MANY_TENSORS, fused_update, launching
 from gputop.diagnosis.wording import cost, count
 from gputop.records import Advice
 
@@ -78,21 +78,12 @@ def _gain(facts: Facts, share: float) -> float | None:
 
 def _advice(facts: Facts) -> list[Advice]:
     model = facts.window.model
-    name = (model.optimizer if model else None) or "AdamW"
-    advice = []
-    if model is None or not model.optimizer_fused:
-        advice.append(
-            Advice(
-                do="use the fused optimizer",
-                why="one launch updates many tensors",
-                code=f"torch.optim.{name}(model.parameters(), fused=True)",
-            )
-        )
-    advice.append(
-        Advice(
-            do="or compile the update, or step less often by accumulating gradients",
-            why="the cost is per update and per tensor, not per sample",
-            code="step = torch.compile(optimizer.step)",
-        )
+    compiled = Advice(
+        do="or compile the update, or step less often by accumulating gradients",
+        why="the cost is per update and per tensor, not per sample",
+        code="@torch.compile(fullgraph=False)\ndef update():\n    optimizer.step()",
     )
-    return advice
+    if model is not None and model.optimizer_fused:
+        return [compiled]
+    first = fused_update(model)
+    return [first] if first.code == compiled.code else [first, compiled]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gputop.diagnosis.batch_room import larger_batch
 from gputop.diagnosis.candidate import Candidate, Case
+from gputop.diagnosis.device import reserves
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.launching import launching
-from gputop.diagnosis.wording import pct, size, time
+from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
 
 ID = "small-model"
@@ -16,6 +18,9 @@ NOTICE_PCT = 10.0
 
 LOW_MEMORY_PCT = 15.0
 """Device memory in use, percent, below which the work is small for the card."""
+
+FULL_MEMORY_PCT = 85.0
+"""Device memory that the run itself uses, percent, from which the work is not small for the card, whatever else is."""
 
 LOW_POWER = 0.35
 """Share of the power limit below which the card hardly works."""
@@ -39,13 +44,13 @@ def examine(facts: Facts) -> Candidate | None:
     loop, lost, device = facts.loop, facts.lost, facts.device
     if idle is None or loop is None or lost is None or idle.rest_pct < NOTICE_PCT:
         return None
+    own = _own_memory_pct(facts)
+    if own is not None and own >= FULL_MEMORY_PCT:
+        return None
     case = Case(facts)
     case.at_most("step time", loop.median_ms, SHORT_STEP_MS, "ms", "steps")
     if device.mem_pct is None or device.power_ratio is None:
         case.missing(2.0)
-    own = device.mem_pct
-    if device.mem_own_bytes is not None and device.mem_total_bytes:
-        own = 100 * device.mem_own_bytes / device.mem_total_bytes
     case.at_most("device memory in use", own, LOW_MEMORY_PCT, "%", "driver")
     case.at_most("power over its limit", device.power_ratio, LOW_POWER, "", "driver")
     params = facts.window.model.param_count if facts.window.model else None
@@ -70,6 +75,22 @@ def examine(facts: Facts) -> Candidate | None:
     )
 
 
+def _own_memory_pct(facts: Facts) -> float | None:
+    """Device memory that the run itself uses, percent: by the allocator, by the driver's list, else all in use.
+
+    None where the framework reserves all of it from the start, so that nothing says what is used.
+    """
+    device, loop = facts.device, facts.loop
+    held = [step.mem_reserved_bytes for step in loop.steps if step.mem_reserved_bytes] if loop is not None else []
+    if held and device.mem_total_bytes:
+        return 100 * max(held) / device.mem_total_bytes
+    if reserves(facts.window.run):
+        return None
+    if device.mem_own_bytes is not None and device.mem_total_bytes:
+        return 100 * device.mem_own_bytes / device.mem_total_bytes
+    return device.mem_pct
+
+
 def _headline(facts: Facts, params: int | None) -> str:
     device, loop = facts.device, facts.loop
     assert loop is not None
@@ -84,17 +105,8 @@ def _headline(facts: Facts, params: int | None) -> str:
 
 
 def _advice(facts: Facts) -> list[Advice]:
-    device, loader = facts.device, facts.loader
-    free = None
-    if device.mem_total_bytes is not None and device.mem_used_bytes is not None:
-        free = size(device.mem_total_bytes - device.mem_used_bytes)
-    room = f"{free} of device memory are free" if free else "the card has room"
-    batch = loader.batch_size if loader else None
     return [
-        Advice(
-            do=f"a larger batch (now {batch})" if batch else "a larger batch",
-            why=f"{room}; more samples per step cost hardly more time",
-        ),
+        *larger_batch(facts, "more samples per step cost hardly more time"),
         Advice(
             do="or several runs side by side (MPS, MIG), or a smaller GPU", why="one run alone can't fill this card"
         ),

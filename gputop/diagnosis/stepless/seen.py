@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.device import reserves
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.wording import pct
 from gputop.records import Advice
@@ -17,9 +18,6 @@ BUSY_MAIN_PCT = 85.0
 
 SWING_HIGH, SWING_LOW, SWING_SHARE = 80.0, 20.0, 0.25
 """Utilization that is above or below these, each in this share of samples at least, swings between work and nothing."""
-
-RESERVING = ("tensorflow", "jax")
-"""Frameworks that take nearly all of the device's memory at the start: how full it is says nothing."""
 
 NOTICE = "no step is known: judged by the driver's and the processes' figures alone"
 
@@ -54,7 +52,6 @@ def readings(facts: Facts) -> int:
 def read_seen(facts: Facts, util: float) -> Seen:
     device, machine, loader = facts.device, facts.machine, facts.loader
     workers = loader.num_workers if loader and loader.num_workers is not None else machine.workers
-    reserved = facts.window.run.framework in RESERVING
     samples = [value for burst in facts.window.bursts for value in burst.util_pct]
     samples = samples or [gpu.util_pct for gpu in facts.window.gpu if gpu.util_pct is not None]
     high = sum(value >= SWING_HIGH for value in samples)
@@ -65,7 +62,7 @@ def read_seen(facts: Facts, util: float) -> Seen:
         main=machine.main_pct if machine.main_pct is not None else machine.own_pct,
         worker=machine.worker_pct if workers != 0 else None,
         workers=workers,
-        mem=None if reserved else device.mem_pct,
+        mem=None if reserves(facts.window.run) else device.mem_pct,
         swings=min(high, low) >= SWING_SHARE * len(samples),
     )
 
