@@ -215,11 +215,12 @@ def _sag(values: list[float]) -> float | None:
 
 def _link(busy: list[Gpu]) -> float | None:
     """PCIe bandwidth in use over the rated one, at the best sample: links rest at a low generation."""
-    rates = []
-    for gpu in busy:
-        speed, width = _ratio(gpu.pcie_gen, gpu.pcie_gen_max), _ratio(gpu.pcie_width, gpu.pcie_width_max)
-        if speed is not None and width is not None and gpu.pcie_gen is not None and gpu.pcie_gen_max is not None:
-            rates.append(2.0 ** (gpu.pcie_gen - gpu.pcie_gen_max) * width)
+    links = {(gpu.pcie_gen, gpu.pcie_gen_max, gpu.pcie_width, gpu.pcie_width_max) for gpu in busy}
+    rates = [
+        2.0 ** (gen - gen_max) * width / width_max
+        for gen, gen_max, width, width_max in links
+        if gen is not None and gen_max and width is not None and width_max
+    ]
     return max(rates, default=None)
 
 

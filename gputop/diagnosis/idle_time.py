@@ -57,21 +57,34 @@ def read_idle(steps: Sequence[Step], lengths: Sequence[float], empty: float | No
     found, put_in = figures(steps)
     sums = _Sums(roles, _floors(steps, found))
     sums.estimated.update(roles[phase] for phase in put_in)
-    device_ns: dict[str, float] = {}
+    device_ns = _by_role([timed.device for timed in found], roles)
+    queued: list[dict[str, int]] = []
     for step, timed, length in zip(steps, found, lengths, strict=True):
-        for phase, ns in timed.device.items():
-            part = roles[phase]
-            device_ns[part] = device_ns.get(part, 0.0) + ns
-        spent = {phase: float(ns) for phase, ns in timed.idle.items() if ns > 0}
         queue = step.queue_empty if step.queue_empty is not None else empty
-        if queue is None or queue >= QUEUED:
+        starving = queue is None or queue >= QUEUED
+        if not starving and sum(timed.idle.values()) <= length:
+            queued.append(timed.idle)
+            continue
+        spent = {phase: float(ns) for phase, ns in timed.idle.items() if ns > 0}
+        if starving:
             _estimate(sums, step, timed, spent, queue)
         total = sum(spent.values())
         scale = length / total if total > length else 1.0
         for phase, idle_ns in spent.items():
             sums.idle[roles[phase]] += idle_ns * scale
+    for part, ns in _by_role(queued, roles).items():
+        sums.idle[part] += ns
     idle = {part: ns for part, ns in sums.idle.items() if ns}
     return Idle(idle, device_ns, frozenset(sums.estimated), frozenset(sums.upper))
+
+
+def _by_role(times: Sequence[dict[str, int]], roles: dict[str, str]) -> dict[str, float]:
+    """What the phases of all steps add up to, by role."""
+    whole: dict[str, float] = {}
+    for phase in {phase for of in times for phase in of}:
+        ns = sum([max(0, of.get(phase, 0)) for of in times])
+        whole[roles[phase]] = whole.get(roles[phase], 0.0) + ns
+    return whole
 
 
 def _phases(steps: Sequence[Step]) -> set[str]:

@@ -51,6 +51,8 @@ class _Usual:
 
 def figures(steps: Sequence[Step]) -> tuple[list[Figures], frozenset[str]]:
     """The figures of each step, and the phases of which most are put in from other steps or from a part."""
+    if _alike(steps):
+        return [Figures(step.gpu_ns or NOTHING, step.gpu_idle_ns or NOTHING) for step in steps], frozenset()
     found = [_whole(step) for step in steps]
     usual: dict[str, _Usual] = {}
     for step, (device, idle) in zip(steps, found, strict=True):
@@ -65,6 +67,12 @@ def figures(steps: Sequence[Step]) -> tuple[list[Figures], frozenset[str]]:
         for phase in (*missing, *(step.gpu_share or ())):
             put_in[phase] = put_in.get(phase, 0) + 1
     return found, frozenset(phase for phase, count in put_in.items() if 2 * count > len(steps))
+
+
+def _alike(steps: Sequence[Step]) -> bool:
+    """Whether every step has timed the same phases, each as a whole: then nothing is to be put in."""
+    first = (steps[0].gpu_ns or NOTHING).keys() if steps else NOTHING.keys()
+    return not any(step.gpu_share or (step.gpu_ns or NOTHING).keys() != first for step in steps)
 
 
 def _whole(step: Step) -> Figures:
