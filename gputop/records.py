@@ -54,6 +54,7 @@ class Run(Record, tag="run", frozen=True, kw_only=True):
     hooks: list[str] | None = None
     simulated: bool | None = None
     sampled: bool | None = None
+    detail_every: int | None = None
 
 
 class Alive(Record, tag="alive", frozen=True, kw_only=True):
@@ -154,7 +155,7 @@ class Step(Record, tag="step", frozen=True, kw_only=True):
 
 
 class Fold(Record, tag="fold", frozen=True, kw_only=True):
-    """Steps that a full ring gave up, summed over one second: what a late viewer still learns of them."""
+    """Steps summed over one second: those that a full ring gave up, and those that were only counted and timed."""
 
     run_id: str
     steps: int
@@ -164,6 +165,7 @@ class Fold(Record, tag="fold", frozen=True, kw_only=True):
     max_ns: int | None = None
     samples: int | None = None
     kind: str | None = None
+    counted: bool | None = None
 
 
 class SiteSample(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis import sampled
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.weigh import Judgement
-from gputop.diagnosis.wording import count, pct, size, time
+from gputop.diagnosis.wording import count, ordinal, pct, size, time
 
 FULL_MEMORY_PCT = 85.0
 """Device memory in use, percent, that people read as a busy device."""
@@ -73,6 +73,8 @@ def _steps(facts: Facts) -> list[str]:
         said.append(f"{count(loop.missing, 'step')} of the window never arrived")
     if loop.contradictory:
         said.append(f"{count(loop.contradictory, 'step')} had phases longer than the step; they were scaled down")
+    if (every := facts.window.run.detail_every or 1) > 1:
+        said.append(f"every {ordinal(every)} step in detail: all would take more than 1 % of so short steps")
     if facts.window.run.tracer_attached:
         said.append("a debugger or tracer is attached to the training: it slows every Python call")
     return said

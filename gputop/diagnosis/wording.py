@@ -51,3 +51,9 @@ def size(bytes_: float) -> str:
     if bytes_ >= 1e9:
         return f"{bytes_ / 1e9:.3g} GB"
     return f"{bytes_ / 1e6:.3g} MB"
+
+
+def ordinal(number: int) -> str:
+    """A place in a row: 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

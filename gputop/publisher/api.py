@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from gputop.publisher import core
 from gputop.publisher.core import Publisher
+from gputop.publisher.detail import unusual
 from gputop.publisher.device import DeviceClock
 from gputop.publisher.entries import BEGIN, END, END_READ
 from gputop.publisher.frames import caller_site
@@ -120,13 +121,13 @@ class Phase:
 
     def __enter__(self) -> Phase:
         publisher = core.current
-        if publisher is not None and get_ident() == publisher.thread:
+        if publisher is not None and get_ident() == publisher.noting:
             publisher.put((BEGIN, self._name, monotonic_ns()))
         return self
 
     def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         publisher = core.current
-        if publisher is not None and get_ident() == publisher.thread:
+        if publisher is not None and get_ident() == publisher.noting:
             publisher.put((END, self._name, monotonic_ns()))
 
     def __call__(self, function: F) -> F:
@@ -138,6 +139,18 @@ class Phase:
         return timed  # type: ignore[return-value]
 
 
+class RarePhase(Phase):
+    """An evaluation or a checkpoint: noted in every step that has one."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Phase:
+        publisher = core.current
+        if publisher is not None and publisher.skip and publisher.mine():
+            unusual(publisher)
+        return super().__enter__()
+
+
 class ReadPhase(Phase):
     """The phase `sync`: reading device values, told with the script's line."""
 
@@ -145,10 +158,13 @@ class ReadPhase(Phase):
 
     def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         publisher = core.current
-        if publisher is not None and get_ident() == publisher.thread:
+        if publisher is not None and get_ident() == publisher.noting:
             now = monotonic_ns()
             publisher.put((END_READ, caller_site(), now))
 
+
+KINDS: dict[str, type[Phase]] = {"sync": ReadPhase, "eval": RarePhase, "checkpoint": RarePhase}
+"""Phases that are more than time under a name."""
 
 _phases: dict[str, Phase] = {}
 MAX_PHASES = 256
@@ -159,7 +175,7 @@ def phase(name: str) -> Phase:
     """A part of a step, by name: `with gputop.phase("forward"): ...`, or as a decorator."""
     known = _phases.get(name)
     if known is None:
-        known = ReadPhase(name) if name == "sync" else Phase(str(name))
+        known = KINDS.get(name, Phase)(str(name))
         if len(_phases) < MAX_PHASES:
             _phases[name] = known
     return known

@@ -16,13 +16,16 @@ from typing import Any
 
 import msgspec
 
-from gputop.publisher import dataset, identity, tape
+from gputop.publisher import dataset, detail, identity, tape
+from gputop.publisher.counting import Counting, Sums
+from gputop.publisher.detail import NO_THREAD
 from gputop.publisher.device import DeviceClock
-from gputop.publisher.entries import OWN_COST, OWN_TIME, REST, Entry
+from gputop.publisher.entries import REST, Entry
 from gputop.publisher.frames import caller_site
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.loading import content, loader_record
 from gputop.publisher.oath import confess
+from gputop.publisher.pace import Pace
 from gputop.publisher.regions import Regions
 from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
@@ -34,20 +37,6 @@ from gputop.records import Event, Record, Run
 UNDECIDED_HELD = 64
 """Steps kept of a process that is no run yet: batches looked at before the training."""
 
-NO_THREAD = -1
-"""The training thread's id where there is none to watch (any more)."""
-
-LOOK_EVERY = 16
-"""Requests for batches between two looks at how much is on the tape."""
-
-READ_FROM = 1024
-"""Entries that the training thread reads itself, where steps are so short that as many come before the sending thread
-does: in about 0.8 ms. A step read in such a row costs a third of what it does alone, and two threads that want the same
-interpreter at once cost more than either does."""
-
-COST_EVERY = 64
-"""Requests between two measurements of what an entry costs."""
-
 Undo = Callable[[], None]
 
 
@@ -55,7 +44,10 @@ class Publisher:
     """All that gputop keeps in a training process. One a process; hooks and the public functions share it."""
 
     # What is read at every mark has a slot, found sooner than an entry of a large dict.
-    __slots__ = ("__dict__", "asked_at", "asking", "closure", "entries", "live", "put", "requests", "thread")
+    __slots__ = (
+        "__dict__", "asked_at", "asking", "closure", "entries", "every", "live", "noting", "put", "requests", "skip",
+        "thread", "told", "worked",
+    )  # fmt: skip
 
     def __init__(self, device: DeviceClock | None = None) -> None:
         self.offset_ns = identity.clock_offset_ns()
@@ -84,7 +76,21 @@ class Publisher:
         self._start_ns = 0
         self.started = False
         self.live = NO_THREAD
-        """The training thread, once this process is a run."""
+        """The training thread, once this process is a run and where the step is noted in detail."""
+        self.noting = self.thread
+        """The training thread, where the step is noted in detail."""
+        self.pace = Pace()
+        self.every = 1
+        """Each how-many-eth step is told in detail, on average."""
+        self.skip = 0
+        """While only the time of steps is noted: requests until all is noted again."""
+        self.told: Source | None = None
+        """The pass whose steps these are."""
+        self.worked = False
+        """A sign of training has come in such a step."""
+        self.due = False
+        """The next step is told in detail in any case."""
+        self.looks = self.looked_at = self.turns = self.costed = self.stepped = self.spent_ns = 0
         self.facts: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
         self.ring = Ring(held=0, inbox=UNDECIDED_HELD)
@@ -110,7 +116,10 @@ class Publisher:
         old: Tape | None = getattr(self, "tape", None)
         self.tape = Tape(self.note)
         regions = Regions(self.device) if self.device is not None else None
-        ledger = self.tape.ledger = Ledger(self._emit, self.note, cpu_clock=self.tape.cpu_clock, regions=regions)
+        ledger = self.tape.ledger = Ledger(
+            self._emit, self.note, cpu_clock=self.tape.cpu_clock, regions=regions,
+            counting=Counting(self._emit, self.offset_ns),
+        )  # fmt: skip
         ledger.loop.knows_backward = old is not None and old.ledger.loop.knows_backward
         self._choose_put()
 
@@ -129,8 +138,9 @@ class Publisher:
 
     def plain_put(self) -> Callable[[Entry], None]:
         """What takes entries while no profile is made."""
-        waits = self.started and self.tape.ledger.loop.regions is None
-        return self.entries.append if waits else self._read_at_once
+        if self.tape.ledger.loop.regions is not None:
+            return self._read_timed
+        return self.entries.append if self.started else self._read_at_once
 
     def _read_at_once(self, entry: Entry) -> None:
         op, what, now = entry
@@ -138,6 +148,12 @@ class Publisher:
             tape.OPS[op](self.tape, what, now)
         except Exception as error:
             self.fault("steps", error)
+
+    def _read_timed(self, entry: Entry) -> None:
+        """What a device's marks take is most of what such a step costs."""
+        start = time.monotonic_ns()
+        self._read_at_once(entry)
+        self.spent_ns += time.monotonic_ns() - start
 
     def read_tape(self, limit: int) -> bool:
         """Let the step clock read up to `limit` entries, if no other thread does; whether there are more."""
@@ -167,20 +183,6 @@ class Publisher:
             self.fault("steps", error)
             return False
 
-    def look(self) -> None:
-        """On the training thread, every LOOK_EVERY requests: how full is the tape, what does an entry cost?"""
-        try:
-            if self.requests % COST_EVERY == 0:
-                cost = tape.entry_cost(self.thread, get_ident, self.put)
-                self.put((OWN_COST, cost, time.monotonic_ns()))
-            waiting = len(self.entries)
-            if waiting >= READ_FROM:
-                start = time.monotonic_ns()
-                self.read_tape(waiting)
-                self.put((OWN_TIME, start, time.monotonic_ns()))
-        except Exception as error:
-            self.fault("steps", error)
-
     def use_device(self, device: DeviceClock | None) -> None:
         """Time this device from now on, unless one is timed already or the training has begun."""
         if device is not None and self.device is None and not self.started:
@@ -206,12 +208,18 @@ class Publisher:
                 self.begin_run()
             except Exception as error:
                 self.fault("run", error)
-        return get_ident() == self.thread
+        if self.skip and get_ident() == self.thread:
+            self.worked = True
+        return get_ident() == self.noting
+
+    def profiles(self) -> bool:
+        """Whether a profile is being made, or waits for its first step."""
+        return self.sender is not None and self.sender.profiling.wanted
 
     def _bind(self, thread: int) -> None:
         """The thread that trains, where it is not the main one. What the main thread did before counts no more."""
         if thread != self.thread:
-            self.thread = thread
+            self.thread = self.noting = thread
             self._new_ledger()
 
     def begin_run(self) -> None:
@@ -272,7 +280,29 @@ class Publisher:
     def rest(self, *, cut_short: bool = False) -> None:
         """The training pauses, or is over: what follows in this thread, until it goes on, is no part of a step."""
         if self.started and self.mine():
+            detail.unusual(self)
             self.put((REST, cut_short, time.monotonic_ns()))
+
+    def learn_pace(self) -> None:
+        """Say how many steps are told in detail, where that has changed. For the sending thread."""
+        if self.every > 1 or "detail_every" in self.more:
+            self.learn(detail_every=self.every)
+
+    def end_second(self, now: int) -> None:
+        """Steps that were only counted go out, where no other step ends their second. For the sending thread."""
+        one = self.tape
+        if one.lock.acquire(blocking=False):
+            try:
+                if one.ledger.loop.counting is not None:
+                    one.ledger.loop.counting.flush(now)
+            finally:
+                one.lock.release()
+
+    def open_phase(self) -> tuple[str, int] | None:
+        """The innermost open phase and since when time goes to it; None outside of steps. For any thread to ask."""
+        if self.skip and self.asking:
+            return "data", self.asked_at
+        return self.tape.ledger.open_phase()
 
     def to_epoch(self, monotonic_ns: int) -> int:
         """Epoch time of a monotonic one."""
@@ -287,7 +317,8 @@ class Publisher:
         self.active = False
         if self.sender is not None:
             self.sender.profiling.leave()
-        self.thread = self.live = NO_THREAD
+        self.skip, self.every = 0, 1
+        self.thread = self.live = self.noting = NO_THREAD
 
     # Loaders
 
@@ -318,6 +349,7 @@ class Publisher:
 
     def new_pass(self, loader: Any, *, declared: bool = False) -> Source:
         """A pass over a loader begins."""
+        detail.unusual(self)
         if self.started:
             self.learn_device()
         number = self.loader_id(loader)
@@ -336,8 +368,8 @@ class Publisher:
 
     # Steps
 
-    def _emit(self, seg: Segment) -> None:
-        self.ring.put(seg)
+    def _emit(self, steps: Segment | Sums) -> None:
+        self.ring.put(steps)
 
     def learn_device(self) -> None:
         """What is known of the device by now; the GPU only once the script itself has initialised it."""
@@ -374,6 +406,7 @@ class Publisher:
         sender.profiling.leave()
         now = time.monotonic_ns()
         if get_ident() == self.thread:
+            detail.in_detail(self, now)
             self.tape.cpu = time.thread_time_ns()
         self.ring.make_room()
         self.ledger.finish(now)

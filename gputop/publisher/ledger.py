@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from gputop.publisher.counting import Counting
 from gputop.publisher.loop import NO_WORK_NS, Loop, Note
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source, note_site
@@ -38,8 +39,9 @@ class Ledger:
         *,
         cpu_clock: Callable[[], int | None] = time.thread_time_ns,
         regions: Regions | None = None,
+        counting: Counting | None = None,
     ) -> None:
-        self.loop = Loop(emit, note or _silent, cpu_clock=cpu_clock, regions=regions)
+        self.loop = Loop(emit, note or _silent, cpu_clock=cpu_clock, regions=regions, counting=counting)
         self._cpu_clock = cpu_clock
         self._asked: tuple[Source, int, bool] | None = None
         self._forward_said = False
@@ -71,8 +73,9 @@ class Ledger:
             loop.regions.request(now)
         return True
 
-    def arrive(self, now: int, samples: int | None = None) -> Segment | None:
-        """The batch (or the iterator) is there. Returns the segment it belongs to."""
+    def arrive(self, now: int, samples: int | None = None, *, counted: bool = False) -> Segment | None:
+        """The batch (or the iterator) is there. Returns the segment it belongs to. `counted`: that is a step of which
+        only the time is noted."""
         if self._asked is None:
             return None
         source, asked, construct = self._asked
@@ -96,9 +99,54 @@ class Ledger:
         seg.marks += 1
         if samples is not None:
             seg.samples = samples if seg.samples is None else seg.samples + samples
-        if loop.regions is not None:
+        if counted and seg is loop.train and seg.start == asked:
+            loop.begin_counted(seg)
+        elif loop.regions is not None:
             loop.regions.boundary(seg, "data", now)
         return seg
+
+    # Steps of which only the time is noted
+
+    def count(self, now: int) -> None:
+        """The step begun with the open request, or with the end of the one before, is such a step."""
+        seg = self.loop.train
+        if self._asked is not None:
+            self.arrive(now, counted=True)
+        elif seg is not None and seg is self.loop.seg and seg.source is self._bare:
+            self.loop.begin_counted(seg)
+
+    def tick(self, source: Source, asked: int) -> None:
+        """The next such step begins with the batch asked for at `asked`; the one before has trained."""
+        loop = self.loop
+        if self._asked is not None or loop.count(source, asked):
+            return
+        train = loop.train
+        if train is not None and train is loop.seg and train.source is source:
+            train.work = train.work or source.trains
+        if source is self._bare:
+            loop.turn(source, asked)
+            self.count(asked)
+        else:
+            self.request(source, asked)
+            self.arrive(asked, counted=True)
+
+    def turn(self, source: Source, now: int) -> None:
+        """Such a step of a loop without a loader is over, and one told in detail begins."""
+        if source is self._bare and self._asked is None:
+            self.loop.turn(source, now)
+
+    def worked(self, worked: bool, now: int) -> None:
+        """From now on all is noted again of the step that is open; whether it has trained so far."""
+        seg = self.loop.seg
+        if seg is not None and seg.counted and self._asked is None:
+            _settle(seg, now)
+            seg.phases.pop(LOOSE, None)
+            if worked or (seg.source.declared and seg.source.trains):
+                seg.work = seg.optimizer = True
+
+    def bare_of(self, optimizer: int) -> Source | None:
+        """The steps of a loop without a loader, where they end with those of this optimizer (its id)."""
+        return self._bare if optimizer == self._bare_optimizer and self._requests == 0 else None
 
     def given(self, source: Source, since: int | None, now: int, samples: int | None, updates: bool | None) -> None:
         """A framework says that a training batch is here; what no mark covers from `since` on was the wait for it.

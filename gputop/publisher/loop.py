@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from gputop.publisher.counting import Counting
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source
 
@@ -24,6 +25,10 @@ UNDECIDED_SEGMENTS = 64
 
 LEADS = 2
 """A batch asked for right before training batches more often than this is part of the training step."""
+
+UNTOLD = frozenset({LOOSE, "self", "data"})
+"""What a step of which only the time was noted may have for phases: `data` where the pass ended in it. With any other
+it is told as it is."""
 
 Note = Callable[[str, int, int, "str | None"], None]
 
@@ -53,6 +58,7 @@ class Loop:
         *,
         cpu_clock: Callable[[], int | None] = time.thread_time_ns,
         regions: Regions | None = None,
+        counting: Counting | None = None,
     ) -> None:
         self.seg: Segment | None = None
         self.train: Segment | None = None
@@ -67,8 +73,15 @@ class Loop:
         """What one mark costs the thread, as last measured."""
         self.cpu_now: int | None = None
         """CPU time of the thread when the last request was made; None where it was not asked for."""
+        self.marks = 0
+        """Marks in the last step that was told in detail."""
+        self.detailed = 0
+        """Steps told in detail, of those that plainly followed on another."""
         self.steps = 0
         self.others = 0
+        self.counting = counting
+        self.counts = False
+        """Some steps are only counted."""
         self._emit = emit
         self._note = note
         self._cpu_clock = cpu_clock
@@ -83,11 +96,15 @@ class Loop:
         train.end = asked
         if cpu is not None and train.cpu_from is not None:
             train.cpu = cpu - train.cpu_from
+        if not train.counted:
+            self.marks = train.marks
+            self.detailed += 1
         train.own = train.marks * self.mark_ns
         if train.stack:
             train.stack = []
             train.top = LOOSE
-        if self.regions is None and not train.first and (train.work or not self.knows_backward):
+        source.steady = source.steady + 1 if train.batches == 1 else 0
+        if self.regions is None and not train.first and not self.counts and (train.work or not self.knows_backward):
             train.n = self.steps
             self.steps += 1
             self._emit(train)
@@ -95,6 +112,31 @@ class Loop:
             self._out(train)
         seg = self.train = self.seg = Segment(asked, source, cpu)
         return seg
+
+    def count(self, source: Source, asked: int) -> bool:
+        """The step in which nothing but its time was noted has trained, and the next such one begins. False: decide."""
+        train = self.train
+        if train is None or train is not self.seg or train.source is not source or not self._untold(train):
+            return False
+        if self.counting is not None:
+            self.counting.count(train.start, asked)
+        self.steps += 1
+        train.start = train.since = train.arrived = asked
+        train.work = False
+        train.phases.clear()
+        return True
+
+    def begin_counted(self, seg: Segment) -> None:
+        """Of the step that has just begun with this segment only the time is noted."""
+        seg.counted = self.counts = True
+        seg.marks = 0
+        seg.phases.clear()
+        if self.regions is not None:
+            self.regions.pause()
+
+    def _untold(self, seg: Segment) -> bool:
+        """Whether no more is known of a segment than its time."""
+        return seg.counted and not seg.partial and not seg.first and not seg.extra and not seg.phases.keys() - UNTOLD
 
     def open(self, source: Source, now: int, *, construct: bool = False) -> Segment:
         """A batch of `source` is asked for (or its iterator): the segment that the request belongs to."""
@@ -172,6 +214,10 @@ class Loop:
 
     def turn(self, source: Source, now: int) -> None:
         """The next step of a loop without a loader begins."""
+        source.steady = source.steady + 1 if self.train is not None and self.train.source is source else 0
+        if self.train is not None and not self.train.counted:
+            self.marks = self.train.marks
+            self.detailed += 1
         self.cpu_now = self._cpu_clock()
         if self.regions is not None:
             self.regions.request(now)
@@ -343,6 +389,12 @@ class Loop:
         else:
             seg.n = self.steps
             self.steps += 1
+            if self.counts and self.counting is not None:
+                if self._untold(seg):
+                    self.counting.count(seg.start, seg.end)
+                    return
+                if not seg.counted and not seg.partial:
+                    self.counting.learn(seg)
             if seg.first and seg.source.epoch:
                 self._note("epoch", seg.start, 0, str(seg.source.epoch))
         if self.regions is not None:
@@ -372,6 +424,8 @@ class Loop:
                 train.cpu_from = None  # the thread's CPU time is known at the end of the process only
             self._close(train, now)
             self._out(train)
+        if self.counting is not None:
+            self.counting.flush()
         if self.regions is not None:
             self.regions.flush(self._emit)
 

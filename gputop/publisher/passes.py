@@ -8,9 +8,10 @@ from time import monotonic_ns, thread_time_ns
 from typing import Any, Generic, TypeVar
 
 from gputop.publisher import core
-from gputop.publisher.core import LOOK_EVERY, Publisher
-from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
-from gputop.publisher.hooks.batch import samples_of
+from gputop.publisher.core import Publisher
+from gputop.publisher.detail import LOOK_EVERY, SLOW_NS, in_detail, look, passes_over, unusual
+from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, COUNT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST, TICK
+from gputop.publisher.hooks.batch import NOT_A_BATCH, samples_of
 from gputop.publisher.oath import confess
 from gputop.publisher.segment import Source
 
@@ -51,30 +52,54 @@ class Pass(Generic[T]):
         publisher = self._publisher
         if publisher is None or get_ident() != publisher.thread or publisher.asking:
             return next(self._iterator)
+        source: Any = self._source
+        skip = publisher.skip
+        if skip:
+            asked = monotonic_ns()
+            if skip > 1 and source is publisher.told and asked - publisher.asked_at < SLOW_NS:
+                publisher.asked_at = asked
+                publisher.skip = skip - 1
+                publisher.asking = True
+                try:
+                    item = next(self._iterator)
+                except BaseException as error:
+                    in_detail(publisher, asked)
+                    publisher.put((REQUEST, source, asked))
+                    _failed(publisher, source, exhausted=isinstance(error, StopIteration))
+                    raise
+                publisher.asking = False
+                publisher.put((TICK, source, asked))
+                if skip % LOOK_EVERY == 0:
+                    look(publisher, asked)
+                return item
+            in_detail(publisher, asked)
         asked = monotonic_ns()
         slow = asked - publisher.asked_at > CPU_FROM_NS
         if slow:
             publisher.put((CPU, thread_time_ns(), asked))
         publisher.asked_at = asked
-        publisher.put((REQUEST, self._source, asked))
+        publisher.put((REQUEST, source, asked))
         publisher.asking = True
         try:
             item = next(self._iterator)
         except BaseException as error:
-            _failed(publisher, self._source, exhausted=isinstance(error, StopIteration))
+            _failed(publisher, source, exhausted=isinstance(error, StopIteration))
             raise
         publisher.asking = False
+        publisher.requests = requests = publisher.requests + 1
         now = monotonic_ns()
-        publisher.put((ARRIVE, samples_of(item), now))
-        if slow and self._source is not None:
-            shapes = publisher.shapes.see(self._source.loader_id, item)
+        if publisher.every > 1 and passes_over(publisher, source):
+            publisher.put((COUNT, None, now))
+            return item
+        publisher.put((ARRIVE, None if type(item) in NOT_A_BATCH else samples_of(item), now))
+        if slow:
+            shapes = publisher.shapes.see(source.loader_id, item)
             if shapes is not None:
                 publisher.put((QUEUE, {"shapes": shapes}, now))
         if self._counts:
             _queue(publisher, self._iterable)
-        publisher.requests = requests = publisher.requests + 1
         if requests % LOOK_EVERY == 0:
-            publisher.look()
+            look(publisher, now)
         return item
 
     def close(self) -> None:
@@ -92,6 +117,7 @@ class Pass(Generic[T]):
             publisher, source = self._publisher, self._source
             if publisher is not None and source is not None and not source.over and publisher.mine():
                 source.over = True
+                unusual(publisher)
                 publisher.put((CLOSE, source, monotonic_ns()))
         except Exception as error:
             confess("steps", error)
@@ -103,6 +129,8 @@ def _begin(iterable: Any) -> tuple[Publisher | None, Source | None]:
         if core.switched_off():
             return None, None
         publisher = core.publisher()
+        if publisher.mine():
+            unusual(publisher)
         if not publisher.started and not core.in_loader_worker():
             from gputop.publisher import arm
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gputop.publisher.entries import ARRIVE, BACKWARD, BEGIN, END, OPTIMIZER, QUEUE, REQUEST, Entry
+from gputop.publisher.entries import ARRIVE, BACKWARD, BEGIN, END, OPTIMIZER, OWN_TIME, QUEUE, REQUEST, Entry
 from gputop.publisher.ledger import CPU_FROM_NS, TELLING, _note_child, _same_extent
 from gputop.publisher.segment import LOOSE, Segment
 
@@ -89,6 +89,12 @@ def _read_marks(tape: Tape, seg: Segment, entries: list[Entry], at: int, since: 
             continue
         elif op == QUEUE:
             seg.say(**what)
+            continue
+        elif op == OWN_TIME and not opens and what >= since:
+            loose += what - since
+            phases["self"] = phases.get("self", 0) + now - what
+            since = now
+            marks += 1
             continue
         else:
             break

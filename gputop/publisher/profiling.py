@@ -100,6 +100,11 @@ class Profiling:
         _end_before_forks()
         self._publisher.put = self._take
 
+    @property
+    def wanted(self) -> bool:
+        """Whether a profile is being made, or waits for its first step."""
+        return self._answer is not None
+
     def _refusal(self) -> str | None:
         """Why there can be no profile of this process, as far as another thread can tell."""
         if "torch" not in sys.modules:

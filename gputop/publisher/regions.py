@@ -124,6 +124,10 @@ class Regions:
             return True
         return name == "other" and now - row.before < self._loose_ns and launched == row.launched
 
+    def pause(self) -> None:
+        """No mark is made for a while: none before it begins a region after it."""
+        self._last = self._asked = None
+
     def drained(self) -> None:
         """The host has just waited for the device: an empty queue at the next boundary says nothing."""
         self._drained = True

@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from gputop.publisher.counting import Sums
 from gputop.publisher.segment import Segment
 from gputop.records import Event, Fold, Record
 
-Entry = Segment | Record
-"""What the ring holds: a step as the step clock made it (cheaper than its record), or any other record."""
+Entry = Segment | Sums | Record
+"""What the ring holds: steps as the step clock made them (cheaper than their records), or any other record."""
 
 HELD = 3_500
 """Entries kept exactly. A step takes about 0.9 KB, so these take some 3 MB."""
@@ -30,30 +31,8 @@ EVENTS = 64
 S = 1_000_000_000
 
 
-class Folding:
-    """Steps of one second, summed."""
-
-    __slots__ = ("dur_ns", "kind", "max_ns", "min_ns", "phases", "samples", "start", "steps")
-
-    def __init__(self, start: int, kind: str | None) -> None:
-        self.start = start
-        self.kind = kind
-        self.steps = self.dur_ns = self.samples = self.max_ns = 0
-        self.min_ns: int | None = None
-        self.phases: dict[str, int] = {}
-
-    def add(self, seg: Segment) -> None:
-        """Sum one more step in."""
-        seg.settle()
-        duration = seg.end - seg.start
-        self.steps += 1
-        self.dur_ns += duration
-        self.samples += seg.samples or 0
-        self.max_ns = max(self.max_ns, duration)
-        self.min_ns = duration if self.min_ns is None else min(self.min_ns, duration)
-        phases = self.phases
-        for name, ns in seg.phases.items():
-            phases[name] = phases.get(name, 0) + ns
+COUNTED = "counted"
+"""Stands for the kind of steps that were only counted: their sums stay apart from those of steps told one by one."""
 
 
 class Ring:
@@ -65,7 +44,7 @@ class Ring:
         self.first = 0
         self.dropped = 0
         self.events: deque[Event] = deque(maxlen=EVENTS)
-        self._folds: dict[tuple[int, str | None], Folding] = {}
+        self._folds: dict[tuple[int, str | None], Sums] = {}
         self._held_limit = held
         self._limit = held + inbox
         self._half = inbox // 2
@@ -107,15 +86,22 @@ class Ring:
         if isinstance(entry, Segment):
             kind = entry.kind
             key = (entry.start // S, kind)
-            folding = self._folds.get(key)
-            if folding is None:
-                folding = self._folds[key] = Folding(entry.start, kind)
-                oldest = next(iter(self._folds))
-                if folding.start - oldest[0] * S > FOLDS_NS:
-                    del self._folds[oldest]
-            folding.add(entry)
+            sums = self._folds.get(key)
+            if sums is None:
+                sums = Sums(entry.start, kind)
+                self._keep(key, sums)
+            sums.add(entry.end - entry.start)
+            sums.learn(entry)
+        elif isinstance(entry, Sums):
+            self._keep((entry.start, COUNTED), entry)
         elif isinstance(entry, Event):
             self.events.append(entry)
+
+    def _keep(self, key: tuple[int, str | None], sums: Sums) -> None:
+        self._folds[key] = sums
+        for oldest, old in tuple(islice(self._folds.items(), 2)):
+            if sums.start - old.start > FOLDS_NS:
+                del self._folds[oldest]
 
     def between(self, start: int, stop: int) -> Iterable[Entry]:
         """The entries numbered from `start` up to `stop`, as far as they are still held."""
@@ -123,20 +109,7 @@ class Ring:
 
     def folds(self, run_id: str, to_epoch: Callable[[int], int]) -> list[Fold]:
         """The sums of the steps no longer held, oldest first."""
-        return [
-            Fold(
-                t=to_epoch(folding.start),
-                run_id=run_id,
-                steps=folding.steps,
-                dur_ns=folding.dur_ns,
-                phases_ns=folding.phases,
-                min_ns=folding.min_ns,
-                max_ns=folding.max_ns,
-                samples=folding.samples or None,
-                kind=folding.kind,
-            )
-            for folding in self._folds.values()
-        ]
+        return [sums.record(run_id, to_epoch(sums.start)) for sums in self._folds.values()]
 
 
 def _nobody() -> None:

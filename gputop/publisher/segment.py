@@ -19,7 +19,7 @@ SUMMED = frozenset({"h2d_bytes", "h2d_pageable_bytes", "d2h_bytes"})
 class Source:
     """One pass over a loader: what its requests for batches have turned out to be."""
 
-    __slots__ = ("declared", "epoch", "evaluates", "led", "loader_id", "open", "over", "ref", "trains")
+    __slots__ = ("declared", "epoch", "evaluates", "led", "loader_id", "open", "over", "ref", "steady", "trains")
 
     def __init__(self, loader_id: int | None, epoch: int | None = None, *, declared: bool = False) -> None:
         self.loader_id = loader_id
@@ -36,6 +36,8 @@ class Source:
         """The same as noted, which the step clock may read only later."""
         self.led = 0
         """How often another loader's training batch was asked for right after one of this pass."""
+        self.steady = 0
+        """Steps in a row of one batch of this pass each, and nothing unusual in them."""
         self.ref: Any = None
         """A weak reference to the iterator, which tells when it is dropped."""
 
@@ -44,12 +46,12 @@ class Segment:
     """What happened since a request for a batch. `phases` holds exclusive host time in ns; `extra` fields of a Step.
 
     Time since `since` belongs to `top`; `stack` holds what it goes to when the open marks end. What few steps have is a
-    class attribute until it is set, since a segment is made for every step.
+    class attribute until it is set, since a segment is made for every step. Of a `counted` one only the time was noted.
     """
 
     cpu: int | None = None
     end = own = n = batches = marks = 0
-    first = work = optimizer = partial = False
+    first = work = optimizer = partial = counted = False
     samples: int | None = None
     kind: str | None = None
     extra: dict[str, Any] | None = None

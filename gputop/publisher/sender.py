@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from gputop.publisher.counting import Sums
 from gputop.publisher.frames import stack_of
 from gputop.publisher.oath import confess
 from gputop.publisher.profiling import Profiling
@@ -120,7 +121,7 @@ class Sender:
         self._take_in(now)
         if post.connected:
             phase = self._publisher.tape.ledger.open_phase()
-            if phase is not None:
+            if phase is not None and not self._publisher.skip:
                 self._sampling.take(self._publisher.thread, phase[0], now)
             self._answer()
         if now - self._spoke >= S:
@@ -173,6 +174,8 @@ class Sender:
                 publisher.offset_ns,
                 knows_backward=publisher.tape.ledger.loop.knows_backward,
             )
+        if isinstance(entry, Sums):
+            return entry.record(self._publisher.run_id, self._publisher.to_epoch(entry.start))
         return entry
 
     def _answer(self) -> None:
@@ -259,11 +262,13 @@ class Sender:
         """Once a second: a sign of life, and where the loop's own time went."""
         publisher, ring = self._publisher, self._ring
         self._watch_clock(now)
+        publisher.end_second(now)
+        publisher.learn_pace()
         for look in tuple(publisher.each_second):
             look(now)
         if self._post is None or not self._post.connected:
             return
-        phase = publisher.tape.ledger.open_phase()
+        phase = publisher.open_phase()
         stuck = phase is not None and now - phase[1] > STUCK_NS
         site = self._sampling.record(publisher.run_id, publisher.to_epoch(now))
         if site is not None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from time import monotonic_ns
 from typing import Any
 
-from gputop.publisher.entries import NOTHING, REQUEST, Entry
+from gputop.publisher.entries import REQUEST, Entry
 from gputop.publisher.ledger import Ledger, Token
 from gputop.publisher.plain import read_plain
 from gputop.publisher.segment import Segment, Source
@@ -211,10 +210,6 @@ def own_time(tape: Tape, start: int, now: int) -> None:
     tape.ledger.span("self", start, now)
 
 
-def nothing(tape: Tape, _: None, now: int) -> None:
-    """An entry made only to see what one costs."""
-
-
 def say(tape: Tape, fields: dict[str, Any], now: int) -> None:
     """What there is to say of the step that is open, and of the pass it belongs to."""
     seg = tape.ledger.loop.seg
@@ -241,13 +236,30 @@ def rest(tape: Tape, cut_short: bool, now: int) -> None:
     tape.ledger.rest(now, cut_short=cut_short)
 
 
-def entry_cost(thread: int, get_ident: Callable[[], int], put: Callable[[Entry], None]) -> int:
-    """What two entries cost here, in ns, by eight of them in a row."""
-    start = monotonic_ns()
-    for _ in range(8):
-        if get_ident() == thread:
-            put((NOTHING, None, monotonic_ns()))
-    return (monotonic_ns() - start) // 4
+# Steps of which only the time is noted
+
+
+def count(tape: Tape, _: None, now: int) -> None:
+    """The batch is there, and from here on only the step's time is noted."""
+    tape.ledger.count(now)
+    tape.seg = None
+
+
+def tick(tape: Tape, source: Source, asked: int) -> None:
+    """The next such step began; the one before has trained."""
+    tape.cpu = None
+    tape.ledger.tick(source, asked)
+
+
+def turn(tape: Tape, source: Source, now: int) -> None:
+    """Such a step is over, and one begins of which all is noted."""
+    tape.cpu = None
+    tape.ledger.turn(source, now)
+
+
+def worked(tape: Tape, trained: bool, now: int) -> None:
+    """All is noted again; whether the step has trained so far."""
+    tape.ledger.worked(trained, now)
 
 
 OPS: list[Callable[[Tape, Any, int], None]] = [
@@ -271,9 +283,12 @@ OPS: list[Callable[[Tape, Any, int], None]] = [
     end_read,
     own_cost,
     own_time,
-    nothing,
     say,
     batch,
     rest,
+    count,
+    tick,
+    turn,
+    worked,
 ]
 """What reads each kind of entry, by its number."""

@@ -28,8 +28,9 @@ COUNTED_NS = 3 * S
 LATELY_NS = 3600 * S
 """How far back the signs of life are compared that come once a second. A publisher holds half an hour of them."""
 
-ONCE = (Loader, Model, Event, Profile, Alive, Site)
-"""Records that a run says once at one time, and of these the ones that are few, so that all of them are looked at."""
+ONCE = (Loader, Model, Event, Profile, Alive, Site, Fold)
+"""Records that a run says once at one time (of sums, those of counted steps), and of these the ones that are few, so
+that all of them are looked at."""
 FEW = (Loader, Model, Event, Profile)
 
 
@@ -75,7 +76,10 @@ class Heard:
                 else:
                     kinds.setdefault(record.run_id, Kinds()).trains(record)
             elif isinstance(record, Fold):
-                if (rest := _rest(held, record)) is not None:
+                if record.counted:
+                    if _told(record, held.base) not in held.told:
+                        out.append(record)
+                elif (rest := _rest(held, record)) is not None:
                     out.append(rest)
             elif not isinstance(record, ONCE) or _told(record, held.base) not in held.told:
                 out.append(record)

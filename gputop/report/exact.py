@@ -36,7 +36,7 @@ def account(track: RunTrack, steps: Sequence[Step], folds: Sequence[Fold], event
         steady=spread([lengths[index] for index in keep], 0),
         warmup_steps=len(warm),
         epoch_firsts=len(train) - len(keep) - len(warm),
-        epochs=epochs(train, track.last_end or 0),
+        epochs=epochs(train, track.last_end or 0, track.train_steps if folds else 0),
         episodes=tuple(episodes(track, whole, train, events)),
     )
 
@@ -50,8 +50,11 @@ def spread(lengths_ns: Sequence[float], longest_ns: float) -> Spread | None:
     return Spread(steps=len(ordered), p50=p50, p95=p95, p99=p99, max=max(ordered[-1], longest_ns * MS))
 
 
-def epochs(train: Sequence[Step], end_ns: int) -> tuple[Epoch, ...]:
-    """The passes over the data, as far as steps tell them apart; none where nothing says where one begins."""
+def epochs(train: Sequence[Step], end_ns: int, whole: int = 0) -> tuple[Epoch, ...]:
+    """The passes over the data, as far as steps tell them apart; none where nothing says where one begins.
+
+    `whole`: how many steps there were where only some are at hand; their numbers tell how many each pass had.
+    """
     starts = [
         index
         for index, step in enumerate(train)
@@ -62,15 +65,16 @@ def epochs(train: Sequence[Step], end_ns: int) -> tuple[Epoch, ...]:
     if starts[0] != 0:
         starts.insert(0, 0)
     edges = [*starts, len(train)]
+    numbers = [train[index].n for index in starts] + [max(train[-1].n + 1, train[0].n + whole)]
     return tuple(
         Epoch(
             epoch=train[first].epoch,
             from_ns=train[first].t,
             to_ns=train[following].t if following < len(train) else max(end_ns, train[first].t),
-            steps=following - first,
+            steps=max(following - first, numbers[at + 1] - numbers[at]) if whole else following - first,
             first_step_ms=train[first].dur_ns * MS,
         )
-        for first, following in pairwise(edges)
+        for at, (first, following) in enumerate(pairwise(edges))
     )
 
 

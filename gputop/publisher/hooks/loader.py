@@ -11,8 +11,9 @@ from time import monotonic_ns, thread_time_ns
 from types import FrameType
 from typing import Any
 
-from gputop.publisher.core import LOOK_EVERY, Publisher
-from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
+from gputop.publisher.core import Publisher
+from gputop.publisher.detail import LOOK_EVERY, SLOW_NS, in_detail, look, passes_over, unusual
+from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, COUNT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST, TICK
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.hooks.patch import all_of, replace
 from gputop.publisher.hooks.workers import Workers
@@ -48,9 +49,31 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
         if get_ident() != publisher.thread or publisher.asking:
             return original(self)
         try:
-            source = self._gputop_pass  # SOURCE, spelt out: found sooner
+            source: Source = self._gputop_pass  # SOURCE, spelt out: found sooner
         except AttributeError:
             source = _adopted(publisher, self)
+        skip = publisher.skip
+        if skip:
+            asked = monotonic_ns()
+            if skip > 1 and source is publisher.told and publisher.worked and asked - publisher.asked_at < SLOW_NS:
+                publisher.asked_at = asked
+                publisher.skip = skip - 1
+                publisher.worked = False
+                publisher.asking = True
+                try:
+                    batch = original(self)
+                except BaseException as error:
+                    publisher.worked = True
+                    in_detail(publisher, asked)
+                    publisher.put((REQUEST, source, asked))
+                    _ended(publisher, workers, self, source, error)
+                    raise
+                publisher.asking = False
+                publisher.put((TICK, source, asked))
+                if skip % LOOK_EVERY == 0:
+                    look(publisher, asked)
+                return batch
+            in_detail(publisher, asked)
         ready = _ready(self) if self._num_workers else None
         asked = monotonic_ns()
         slow = asked - publisher.asked_at > CPU_FROM_NS
@@ -62,13 +85,14 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
         try:
             batch = original(self)
         except BaseException as error:
-            over = isinstance(error, StopIteration)
-            _failed(publisher, source, exhausted=over and not _kept(self, sys._getframe(1)))
-            if self._num_workers:
-                _tell_workers(workers, self, source, error)
+            _ended(publisher, workers, self, source, error)
             raise
         publisher.asking = False
+        publisher.requests = requests = publisher.requests + 1
         now = monotonic_ns()
+        if publisher.every > 1 and passes_over(publisher, source):
+            publisher.put((COUNT, None, now))
+            return batch
         try:  # nearly every batch is a list of tensors
             samples = batch[0].shape[0] if type(batch) is list else samples_of(batch)
         except Exception:
@@ -78,12 +102,19 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
             publisher.put((QUEUE, {"shapes": shapes}, now))
         if ready is not None:
             _tell_queue(publisher, self, ready, now - asked)
-        publisher.requests = requests = publisher.requests + 1
         if requests % LOOK_EVERY == 0:
-            publisher.look()
+            look(publisher, now)
         return batch
 
     return __next__
+
+
+def _ended(publisher: Publisher, workers: Workers, iterator: Any, source: Source, error: BaseException) -> None:
+    """A request made by the caller's caller has ended without a batch."""
+    over = isinstance(error, StopIteration)
+    _failed(publisher, source, exhausted=over and not _kept(iterator, sys._getframe(2)))
+    if iterator._num_workers:
+        _tell_workers(workers, iterator, source, error)
 
 
 def _iter(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -139,6 +170,7 @@ def _adopt(publisher: Publisher, iterator: Any, source: Source) -> Source:
         try:
             if not source.over and publisher.mine():
                 source.over = True
+                unusual(publisher)
                 publisher.put((CLOSE, source, monotonic_ns()))
         except Exception as error:
             publisher.fault("loader", error)

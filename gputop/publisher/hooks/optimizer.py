@@ -9,7 +9,8 @@ from time import monotonic_ns, thread_time_ns, time_ns
 from typing import Any
 
 from gputop.publisher.core import Publisher
-from gputop.publisher.entries import OPTIMIZER, OPTIMIZER_DONE
+from gputop.publisher.detail import turned
+from gputop.publisher.entries import CPU_FROM_NS, OPTIMIZER, OPTIMIZER_DONE
 from gputop.publisher.hooks.model import Trained
 
 
@@ -20,6 +21,10 @@ def install(publisher: Publisher) -> Callable[[], None]:
     told = trained.told
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if publisher.skip:
+            if not publisher.worked and get_ident() == publisher.thread:
+                publisher.worked = True
+            return
         if get_ident() == publisher.live or publisher.trains():
             publisher.closure = None
             if (kwargs or len(args) > 1) and _with_closure(args, kwargs):
@@ -28,13 +33,19 @@ def install(publisher: Publisher) -> Callable[[], None]:
             publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if publisher.skip:
+            if not publisher.requests and publisher.mine():
+                turned(publisher, id(optimizer))
+            return
         if get_ident() == publisher.live:
             if publisher.closure is not None:
                 publisher.closure = None
                 publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
-            publisher.put((OPTIMIZER_DONE, None if publisher.requests else thread_time_ns(), monotonic_ns()))
+            publisher.put((OPTIMIZER_DONE, None if publisher.requests else _cpu(publisher), monotonic_ns()))
             if id(optimizer) not in told:
                 tell(optimizer)
+            if not publisher.requests:
+                turned(publisher, id(optimizer))
 
     def tell(optimizer: Any) -> None:
         """Of several optimizers the first is told at once, the others together, when one steps again."""
@@ -56,6 +67,13 @@ def install(publisher: Publisher) -> Callable[[], None]:
             handle.remove()
 
     return undo
+
+
+def _cpu(publisher: Publisher) -> int | None:
+    """The thread's CPU time, where no loader is asked and the next step may begin here: but of very short steps."""
+    now, before = monotonic_ns(), publisher.asked_at
+    publisher.asked_at = now
+    return thread_time_ns() if now - before > CPU_FROM_NS else None
 
 
 def _with_closure(args: Any, kwargs: Any) -> bool:

@@ -39,7 +39,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
     def timed(call: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if inside[0] or get_ident() != publisher.thread or not on_device(self):
+                if inside[0] or get_ident() != publisher.noting or not on_device(self):
                     return original(self, *args, **kwargs)
                 inside[0] = True
                 start = monotonic_ns()

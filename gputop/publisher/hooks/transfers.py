@@ -26,7 +26,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
 
     def moved(original: Callable[..., Any]) -> Callable[..., Any]:
         def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if get_ident() != publisher.thread:
+            if get_ident() != publisher.noting:
                 return original(self, *args, **kwargs)
             start = monotonic_ns()
             out = original(self, *args, **kwargs)
@@ -47,7 +47,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
 
     def copied(original: Callable[..., Any]) -> Callable[..., Any]:
         def copy_(self: Any, src: Any, *args: Any, **kwargs: Any) -> Any:
-            if get_ident() != publisher.thread:
+            if get_ident() != publisher.noting:
                 return original(self, src, *args, **kwargs)
             start = monotonic_ns()
             out = original(self, src, *args, **kwargs)

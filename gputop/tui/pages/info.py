@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputop.diagnosis.wording import ordinal
 from gputop.records import clean
 from gputop.tui import figures
 from gputop.tui.draw import recorded, transport
@@ -100,6 +101,9 @@ def _run(run: RunView, view: View, width: int) -> list[Line]:
     lines = [fit([], width), _heading("this run", width)]
     clock = CLOCKS.get(run.clock or "", "clock not known")
     lines += _pair("steps", f"the training process itself, pid {info.pid}; {clock}", width)
+    if (every := info.detail_every or 1) > 1:
+        how = f"every {ordinal(every)} one in detail, the others counted and timed: they are so short that to follow "
+        lines += _pair("", f"{how}all of them would take more than 1 % of the training's time", width)
     lines += _pair("its GPU", MATCHES.get(run.gpu_match or "", "not matched to one"), width)
     lines += _pair(
         "quality", f"{figures.count(run.dropped)} steps not kept, {run.gaps} gaps in what was received", width

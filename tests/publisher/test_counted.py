@@ -1,0 +1,409 @@
+"""Steps of which only the time is noted: none is lost, and what they are made of is what the others say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import gputop
+from gputop.publisher import core, detail, pace
+from gputop.publisher.counting import Counting, Sums
+from gputop.publisher.ring import Ring
+from gputop.publisher.segment import Segment, Source
+from gputop.publisher.tape import OPS
+from tests.publisher.driver import MS, Acted
+
+Given = list[Any]
+"""What publishers give out: steps told in detail, and sums of counted ones."""
+
+EVERY = 8
+
+
+@pytest.fixture
+def backed_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets how many steps are told in detail from the first on, whatever they cost."""
+
+    monkeypatch.setattr(detail, "FAST_NS", 1 << 62)  # notes are read on the spot, however busy the machine is
+
+    def every(k: int) -> None:
+        def observe(self: pace.Pace, steps: int, now: int, entries: int) -> bool:
+            self.every = k
+            return True
+
+        monkeypatch.setattr(pace.Pace, "observe", observe)
+
+    return every
+
+
+def over(emitted: Given) -> tuple[list[Segment], list[Sums]]:
+    """The run is over: its training steps told in detail, and the sums of the others."""
+    assert core.current is not None
+    core.current.stop()
+    steps = [one for one in emitted if isinstance(one, Segment) and one.work]
+    return steps, [one for one in emitted if isinstance(one, Sums)]
+
+
+def shares(steps: list[Segment], sums: list[Sums]) -> dict[str, float]:
+    whole = sum(seg.end - seg.start for seg in steps) + sum(one.dur_ns for one in sums)
+    parts: dict[str, float] = {}
+    for seg in steps:
+        seg.settle()
+        for name, ns in seg.phases.items():
+            parts[name] = parts.get(name, 0) + ns / whole
+    for one in sums:
+        for name, ns in one.record("r", 0).phases_ns.items():
+            parts[name] = parts.get(name, 0) + ns / whole
+    return parts
+
+
+def count(steps: list[Segment], sums: list[Sums]) -> int:
+    return len(steps) + sum(one.steps for one in sums)
+
+
+# The step clock
+
+
+class Backed(Acted):
+    """A loop of which only every k-th step is told in detail."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.given: Given = []
+        self.ledger.loop.counting = Counting(self.given.append)
+        self.pace = pace.Pace()
+        self.pace.every = k
+        self.skip = 0
+
+    def plain_step(self, source: Source, parts: list[tuple[str, float]]) -> None:
+        """A step of a batch in 1 ms and these parts, in detail or counted, as it falls."""
+        if self.skip > 1:
+            self.skip -= 1
+            self.ledger.tick(source, self.now)
+            self.work(1 + sum(ms for _, ms in parts))
+            return
+        if self.skip:
+            self.skip = 0
+            self.ledger.worked(True, self.now)
+            told = True
+        else:
+            told = source.steady < 4
+        self.ledger.request(source, self.now)
+        self.work(1)
+        if not told and (skip := self.pace.pass_over()):
+            self.skip = skip
+            self.ledger.count(self.now)
+            self.work(sum(ms for _, ms in parts))
+            return
+        self.ledger.arrive(self.now, 4)
+        for name, ms in parts:
+            if name == "backward":
+                self.backward(ms)
+            elif name == "optimizer":
+                self.optimizer(ms)
+            elif name:
+                with self.phase(name):
+                    self.work(ms)
+            else:
+                self.work(ms)
+
+
+def acted(k: int, steps: int = 4_000) -> tuple[list[Segment], list[Sums], int]:
+    loop = Backed(k)
+    source = loop.construct(Source(0))
+    for n in range(steps):
+        log = [("log", 6.0)] if n % 10 == 0 else []
+        loop.plain_step(source, [("", 2), ("backward", 3), ("optimizer", 1), *log])
+    loop.ledger.worked(True, loop.now)
+    loop.ledger.finish(loop.now)
+    return loop.steps, loop.given, loop.now
+
+
+@pytest.mark.parametrize("k", [2, 8, 32])
+def test_no_step_and_no_time_is_lost_and_shares_are_those_of_all(k: int) -> None:
+    all_steps, none, end = acted(1)
+    steps, sums, same = acted(k)
+    assert (len(all_steps), none, end) == (4_000, [], same)
+    assert count(steps, sums) == 4_000
+    assert len(steps) == pytest.approx(4_000 / k, rel=0.15)
+    assert sum(seg.end - seg.start for seg in steps) + sum(one.dur_ns for one in sums) == end
+    whole, part = shares(all_steps, []), shares(steps, sums)
+    assert whole.keys() == part.keys()
+    assert all(part[name] == pytest.approx(share, rel=0.1, abs=0.03) for name, share in whole.items()), (whole, part)
+    assert {seg.n for seg in steps} < set(range(4_000))
+    assert all(one.max_ns <= 13 * MS and one.min_ns == 7 * MS for one in sums)
+    assert all(one.record("r", 0).samples == 4 * one.steps for one in sums)
+
+
+def test_sums_lie_within_seconds_of_the_epoch() -> None:
+    given: Given = []
+    counting = Counting(given.append, offset_ns=300 * MS)
+    for at in range(0, 2_000, 100):
+        counting.count(at * MS, (at + 100) * MS)
+    counting.flush()
+    assert [(one.start // MS, one.steps) for one in given] == [(0, 7), (700, 10), (1700, 3)]
+
+
+def test_an_open_second_waits_until_it_has_long_been_over() -> None:
+    given: Given = []
+    counting = Counting(given.append)
+    counting.count(0, 5 * MS)
+    counting.flush(1_500 * MS)
+    assert given == []
+    counting.flush(2_000 * MS)
+    assert [one.steps for one in given] == [1]
+
+
+def test_a_viewer_that_comes_late_learns_of_counted_steps_apart_from_the_others() -> None:
+    ring = Ring(held=4, inbox=100)
+    source = Source(0)
+    for n in range(10):
+        seg = Segment(n * MS, source, None)
+        seg.end, seg.kind = (n + 1) * MS, "train"
+        ring.put(seg)
+    counted = Sums(0, "train", counted=True)
+    counted.add(MS)
+    ring.put(counted)
+    for n in range(10, 20):
+        seg = Segment(n * MS, source, None)
+        seg.end, seg.kind = (n + 1) * MS, "train"
+        ring.put(seg)
+    while ring.collect(40):
+        continue
+    told = [(fold.steps, fold.counted) for fold in ring.folds("r", lambda ns: ns)]
+    assert sorted(told, key=str) == [(1, True), (16, None)]
+
+
+# Real loops
+
+
+def spin(us: float) -> None:
+    until = time.perf_counter_ns() + us * 1000
+    while time.perf_counter_ns() < until:
+        pass
+
+
+def test_every_explicit_step_is_counted_and_epochs_begin_in_detail(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(EVERY)
+    for _ in range(3):
+        for n in gputop.steps(range(500)):
+            with gputop.phase("forward"):
+                spin(20)
+            with gputop.phase("backward"):
+                spin(40)
+            with gputop.phase("optimizer"):
+                spin(10)
+            if n == 300:
+                with gputop.phase("checkpoint"):
+                    spin(500)
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 1500
+    assert len(steps) < 400
+    assert [seg.n for seg in steps if seg.first] == [0, 500, 1000]
+    assert not any(seg.partial for seg in steps)
+    assert [seg.n for seg in steps if "checkpoint" in seg.phases] == [300, 800, 1300], "each one is told"
+    assert shares(steps, sums).keys() == {"data", "forward", "backward", "optimizer", "checkpoint", "self"}
+
+
+def parts() -> tuple[torch.nn.Module, torch.optim.Optimizer, DataLoader[Any]]:
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))
+    loader: DataLoader[Any] = DataLoader(TensorDataset(torch.randn(600, 8)), batch_size=4, shuffle=True)
+    return model, torch.optim.SGD(model.parameters(), 0.01), loader
+
+
+def train(upto: int = 1_000, accumulate: int = 1, skip: int = 0, val: Any = None) -> tuple[list[float], int]:
+    """Losses, and how many of the batches were left out."""
+    model, optimizer, loader = parts()
+    losses, left = [], 0
+    for epoch in range(2):
+        for n, (x,) in enumerate(loader):
+            if n >= upto:
+                break
+            if skip and n % skip == skip - 1:
+                left += 1
+                continue
+            loss = model(x).square().mean()
+            loss.backward()
+            losses.append(loss.item())
+            if n % accumulate == accumulate - 1:
+                optimizer.step()
+                optimizer.zero_grad()
+            if val is not None and n == 70 + epoch:
+                for (v,) in val:
+                    model(v)
+    return losses, left
+
+
+def test_losses_and_random_numbers_are_the_same_to_the_bit(emitted: Given, backed_off: Callable[[int], None]) -> None:
+    plain = train(), torch.randn(1).item()
+    backed_off(EVERY)
+    gputop.watch()
+    assert (train(), torch.randn(1).item()) == plain
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 300
+    assert len(steps) < 120
+    assert [seg.n for seg in steps if seg.first] == [0, 150]
+
+
+def test_micro_steps_are_steps_of_which_some_update(emitted: Given, backed_off: Callable[[int], None]) -> None:
+    backed_off(4)
+    gputop.watch()
+    train(accumulate=4)
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 300
+    told = [seg for seg in steps if not seg.counted]
+    assert 0.1 < sum(seg.optimizer for seg in told) / len(told) < 0.4
+
+
+def test_a_batch_that_is_left_out_is_no_step_of_its_own(emitted: Given, backed_off: Callable[[int], None]) -> None:
+    backed_off(EVERY)
+    gputop.watch()
+    losses, left = train(skip=20)
+    steps, sums = over(emitted)
+    assert left > 10
+    assert count(steps, sums) == len(losses)
+
+
+def test_a_loop_that_is_left_early_ends_its_last_step_there(emitted: Given, backed_off: Callable[[int], None]) -> None:
+    backed_off(64)
+    gputop.watch()
+    train(upto=97)
+    begun = time.monotonic_ns()
+    time.sleep(0.05)
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 2 * 97
+    assert all(seg.end <= begun for seg in steps)
+    assert sum(one.max_ns for one in sums) < 50 * MS
+
+
+def test_an_error_in_a_counted_step_ends_the_pass_and_the_next_is_whole(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(64)
+    gputop.watch()
+    model, optimizer, loader = parts()
+    for until in (50, 1_000):
+        try:
+            for n, (x,) in enumerate(loader):
+                model(x).mean().backward()
+                if n == until:
+                    raise ValueError
+                optimizer.step()
+        except ValueError:
+            pass
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 51 + 150
+    assert [seg.n for seg in steps if seg.first] == [0, 51]
+
+
+def test_an_evaluation_is_told_whatever_step_it_falls_in(emitted: Given, backed_off: Callable[[int], None]) -> None:
+    backed_off(64)
+    gputop.watch()
+    train(val=DataLoader(TensorDataset(torch.randn(40, 8)), batch_size=4))
+    steps, sums = over(emitted)
+    assert [seg.n for seg in steps if "eval" in seg.phases] == [70, 150 + 71]
+    assert sum(isinstance(one, Segment) and not one.work for one in emitted) == 20
+    assert count(steps, sums) == 300
+
+
+def test_a_loop_without_a_loader_is_counted_by_its_optimizer(emitted: Given, backed_off: Callable[[int], None]) -> None:
+    backed_off(EVERY)
+    gputop.watch()
+    model, optimizer, _ = parts()
+    x = torch.randn(4, 8)
+    for _ in range(400):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 399, "what came before the first optimizer step is in none"
+    assert len(steps) < 250
+    part = shares(steps, sums)
+    assert part["backward"] > 0.05
+    assert part["forward"] > 0.05
+
+
+def test_a_slow_step_among_counted_ones_is_followed_by_one_in_detail(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(64)
+    slow = [100, 140, 180]
+    for n in gputop.steps(range(200)):
+        with gputop.phase("backward"):
+            spin(25_000 if n in slow else 10)
+    steps, _ = over(emitted)
+    assert {n + 1 for n in slow} <= {seg.n for seg in steps if "backward" in seg.phases}
+
+
+def test_what_is_open_is_told_as_the_wait_for_data_where_it_is_that(backed_off: Callable[[int], None]) -> None:
+    backed_off(64)
+    seen: list[Any] = []
+
+    def batches() -> Iterator[int]:
+        for n in range(300):
+            publisher = core.current
+            assert publisher is not None
+            if publisher.skip and n > 100:
+                seen.append(publisher.open_phase())
+            yield n
+
+    for _ in gputop.steps(batches()):
+        pass
+    assert core.current is not None
+    core.current.stop()
+    assert seen
+    assert {phase for phase, _ in seen} == {"data"}
+
+
+def test_the_run_says_how_many_steps_are_told_and_when_that_has_changed(backed_off: Callable[[int], None]) -> None:
+    backed_off(EVERY)
+    for _ in gputop.steps(range(50)):
+        pass
+    publisher = core.current
+    assert publisher is not None
+    publisher.learn_pace()
+    assert publisher.describe().detail_every == EVERY
+    backed_off(1)
+    for _ in gputop.steps(range(50)):
+        pass
+    publisher.learn_pace()
+    assert publisher.describe().detail_every == 1
+    publisher.stop()
+
+
+def test_a_profile_is_of_steps_in_detail(backed_off: Callable[[int], None], tmp_path: Path) -> None:
+    backed_off(64)
+    answers: list[str | None] = []
+    publisher = gputop.watch()._publisher
+    model, optimizer, loader = parts()
+    asked = False
+    for _ in range(3):
+        for n, (x,) in enumerate(loader):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+            assert publisher is not None
+            assert publisher.sender is not None
+            if not asked and publisher.skip and n > 50:
+                asked = True
+                publisher.sender.profiling.ask(5, answers.append)
+    assert publisher is not None
+    assert publisher.sender is not None
+    publisher.sender.profiling.look(time.monotonic_ns())
+    assert answers == [None]
+    publisher.stop()
+
+
+def test_each_entry_has_what_reads_it() -> None:
+    from gputop.publisher import entries
+
+    numbers = {value for name, value in vars(entries).items() if name.isupper() and isinstance(value, int)}
+    assert set(range(len(OPS))) == numbers - {entries.CPU_FROM_NS}
