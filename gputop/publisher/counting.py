@@ -54,7 +54,10 @@ class Sums:
         self.samples += seg.samples or 0
         phases = self.phases
         for name, ns in seg.phases.items():
-            phases[name] = phases.get(name, 0) + ns
+            if name == "self" and self.counted:
+                self.told_ns -= ns  # what it costs to tell all, which these steps have not paid
+            else:
+                phases[name] = phases.get(name, 0) + ns
 
     def record(self, run_id: str, t: int) -> Fold:
         """The sums as a record that begins at `t`; what only some of the steps told stands for all, in proportion."""
