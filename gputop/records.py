@@ -84,6 +84,7 @@ class Loader(Record, tag="loader", frozen=True, kw_only=True):
     worker_pids: list[int] | None = None
     dataset: str | None = None
     dataset_path_fs: str | None = None
+    dataset_disk: str | None = None
     iterable: bool | None = None
     batches: int | None = None
 
@@ -266,6 +267,16 @@ class Burst(Record, tag="burst", frozen=True, kw_only=True):
     util_pct: list[float]
 
 
+class Disk(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """One disk, by the kernel's name for it, over the interval."""
+
+    name: str
+    busy_pct: float | None = None
+    await_ns: int | None = None
+    read_bytes_s: float | None = None
+    write_bytes_s: float | None = None
+
+
 class Host(Record, tag="host", frozen=True, kw_only=True):
     """One sample of the machine. `cpu_pct` counts all cores as 100."""
 
@@ -286,6 +297,7 @@ class Host(Record, tag="host", frozen=True, kw_only=True):
     disk_write_bytes_s: float | None = None
     disk_busy_pct: float | None = None
     disk_await_ns: int | None = None
+    disks: list[Disk] | None = None
     net_recv_bytes_s: float | None = None
     net_sent_bytes_s: float | None = None
     cpu_quota_cores: float | None = None
@@ -310,6 +322,7 @@ class Worker(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     read_bytes_s: float | None = None
     rss_bytes: int | None = None
     wait_pct: float | None = None
+    rchar_bytes_s: float | None = None
 
 
 class Process(Record, tag="process", frozen=True, kw_only=True):
@@ -344,6 +357,8 @@ class Sampler(Record, tag="sampler", frozen=True, kw_only=True):
     silent_ns: int | None = None
     call: str | None = None
     self_ns: int | None = None
+    cpu_pct: float | None = None
+    every_ns: int | None = None
     devices: int | None = None
     why: str | None = None
 

@@ -26,8 +26,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "demos").glob("*.md")])
 
 PARTS = (
-    records.SyncSite, records.SiteSample, records.GpuProcess, records.Worker, records.Evidence, records.Advice,
-    records.RunnerUp,
+    records.SyncSite, records.SiteSample, records.GpuProcess, records.Worker, records.Disk, records.Evidence,
+    records.Advice, records.RunnerUp,
 )  # fmt: skip
 """What records hold that are no records themselves."""
 

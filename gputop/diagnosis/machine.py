@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import msgspec
 
 from gputop.diagnosis.numbers import known, mean
-from gputop.records import Host, Loader, Process, Worker
+from gputop.records import Disk, Host, Loader, Process, Worker
 from gputop.window import Window
 
 QUOTA_SHARE = 0.05
@@ -15,6 +16,17 @@ QUOTA_SHARE = 0.05
 
 STARVED_WORKER_PCT = 60.0
 """CPU of one loader worker below which, with no core free, it queues for a core instead of running."""
+
+
+READING_BYTES_S = 1e6
+"""Read calls below which nothing is said of the page cache: queues and modules are read too."""
+
+
+class _Storage(NamedTuple):
+    name: str | None
+    read_bytes_s: float | None
+    busy_pct: float | None
+    await_ns: float | None
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +37,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     `main_wait_pct`: wall time that the training thread was ready to run and had no core.
     `worker_wait_pct`: the same of a loader worker, on average.
     `throttled_share`: how much of the time the cgroup was held back.
+    `disk`: the disk that holds the data set, else the busiest; `disk_busy_pct` and `disk_await_ms` are its own.
+    `cached_pct`: how much of what the run read came out of the page cache (None: it hardly reads).
     """
 
     cores: float | None = None
@@ -41,6 +55,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     psi_mem_pct: float | None = None
     mem_pct: float | None = None
     throttled_share: float | None = None
+    disk: str | None = None
     disk_read_bytes_s: float | None = None
     disk_busy_pct: float | None = None
     disk_await_ms: float | None = None
@@ -57,6 +72,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     workers_in_disk_wait: float | None = None
     read_bytes_s: float | None = None
     rchar_bytes_s: float | None = None
+    cached_pct: float | None = None
 
 
 def read_machine(window: Window, loader: Loader | None) -> Machine:
@@ -71,6 +87,8 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
     worker_pct = mean(known([worker.cpu_pct for worker in seen]))
     worker_count = round(sum(map(len, workers)) / len(workers)) if workers and any(workers) else None
     own = _own(processes, worker_pct, worker_count)
+    disk = _disk(hosts, loader)
+    read, rchar = _reads(processes, workers, "read_bytes_s"), _reads(processes, workers, "rchar_bytes_s")
     return Machine(
         cores=cores,
         cores_all=cores_all,
@@ -86,9 +104,10 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
         psi_mem_pct=mean(known([host.psi_mem_pct for host in hosts])),
         mem_pct=_memory(hosts),
         throttled_share=_throttled(hosts),
-        disk_read_bytes_s=mean(known([host.disk_read_bytes_s for host in hosts])),
-        disk_busy_pct=mean(known([host.disk_busy_pct for host in hosts])),
-        disk_await_ms=_ms(mean(known([host.disk_await_ns for host in hosts]))),
+        disk=disk.name,
+        disk_read_bytes_s=disk.read_bytes_s,
+        disk_busy_pct=disk.busy_pct,
+        disk_await_ms=_ms(disk.await_ns),
         net_recv_bytes_s=mean(known([host.net_recv_bytes_s for host in hosts])),
         swap_in_bytes_s=mean(known([host.swap_in_bytes_s for host in hosts])),
         main_pct=mean(known([process.main_thread_cpu_pct for process in processes])),
@@ -100,8 +119,9 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
         worker_threads=mean(known([worker.threads for worker in seen])),
         worker_system_pct=mean(known([worker.system_pct for worker in seen])),
         workers_in_disk_wait=_waiting(seen),
-        read_bytes_s=_reads(processes, workers),
-        rchar_bytes_s=mean(known([process.rchar_bytes_s for process in processes])),
+        read_bytes_s=read,
+        rchar_bytes_s=rchar,
+        cached_pct=_cached(read, rchar),
     )
 
 
@@ -189,10 +209,36 @@ def _waiting(workers: list[Worker]) -> float | None:
     return sum(state.startswith(("D", "disk")) for state in states) / len(states) if states else None
 
 
-def _reads(processes: tuple[Process, ...], workers: list[list[Worker]]) -> float | None:
+def _disk(hosts: tuple[Host, ...], loader: Loader | None) -> _Storage:
+    """The disk that holds the data set where that is known, else all disks' traffic and the busiest one's load."""
+    told = [{disk.name: disk for disk in host.disks} for host in hosts if host.disks is not None]
+    name = loader.dataset_disk if loader else None
+    if told and name is not None:  # a disk that is not told of had nothing to do
+        own = [disks.get(name) or Disk(name=name, busy_pct=0.0, read_bytes_s=0.0) for disks in told]
+        return _Storage(
+            name, mean(known([one.read_bytes_s for one in own])), mean(known([one.busy_pct for one in own])),
+            mean(known([one.await_ns for one in own])),
+        )  # fmt: skip
+    busiest = Counter(max(disks, key=lambda one: disks[one].busy_pct or 0.0) for disks in told if disks)
+    return _Storage(
+        busiest.most_common(1)[0][0] if busiest else None,
+        mean(known([host.disk_read_bytes_s for host in hosts])), mean(known([host.disk_busy_pct for host in hosts])),
+        mean(known([host.disk_await_ns for host in hosts])),
+    )  # fmt: skip
+
+
+def _cached(read: float | None, rchar: float | None) -> float | None:
+    """Percent of the bytes read that came from no disk. What a memory map reads is only in the disk's figure."""
+    if read is None or rchar is None or rchar < READING_BYTES_S:
+        return None
+    return 100 * max(0.0, 1 - read / rchar)
+
+
+def _reads(processes: tuple[Process, ...], workers: list[list[Worker]], name: str) -> float | None:
+    """Bytes a second that a process and its workers read, by the field of that name."""
     rates = []
     for process, children in zip(processes, workers, strict=True):
-        parts = known([process.read_bytes_s, *(worker.read_bytes_s for worker in children)])
+        parts = known([getattr(process, name), *(getattr(worker, name) for worker in children)])
         if parts:
             rates.append(sum(parts))
     return mean(rates)

@@ -361,8 +361,11 @@ class Publisher:
         """Put out a loader's configuration and its workers, where they have changed."""
         key = f"loader {source.loader_id}"
         known = self.facts.get(key)
-        kind = known.dataset_path_fs if known is not None else dataset.file_system(getattr(loader, "dataset", None))
-        record = loader_record(self.run_id, time.time_ns(), loader, source, worker_pids, kind)
+        if known is not None:
+            place = dataset.Place(known.dataset_path_fs, known.dataset_disk)
+        else:
+            place = dataset.place(getattr(loader, "dataset", None))
+        record = loader_record(self.run_id, time.time_ns(), loader, source, worker_pids, place)
         if content(known) != content(record):
             self.say(record, key)
 

@@ -1,4 +1,5 @@
-"""On what kind of file system a data set lies: from the paths that it holds, of which few are asked for, once."""
+"""Where a data set lies, on what kind of file system and on which disk: from the paths that it holds, of which few are
+asked for, once."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_DEPTH = 4
 """Data sets within data sets (`Subset`, `ConcatDataset`) that are looked into."""
@@ -19,10 +20,25 @@ WITHIN = ("dataset", "datasets", "_dataset")
 MOUNTS = "/proc/self/mountinfo"
 
 
-def file_system(dataset: Any, mounts: str = MOUNTS) -> str | None:
-    """The type of the file system of its files as Linux names it, e.g. `ext4` or `nfs4`; None where that isn't seen."""
+SYSFS = "/sys"
+NO_DISKS = ("loop", "ram", "zram", "nbd", "md", "dm-", "sr", "fd")
+"""Devices that are no disk: images, memory, what lies on others."""
+
+
+class Place(NamedTuple):
+    """The type of the file system as Linux names it, e.g. `ext4` or `nfs4`, and the kernel's name of the disk."""
+
+    file_system: str | None = None
+    disk: str | None = None
+
+
+def place(dataset: Any, mounts: str = MOUNTS, sysfs: str = SYSFS) -> Place:
+    """Where its files lie; None for what isn't seen."""
     path = path_of(dataset)
-    return type_at(path, mounts) if path is not None else None
+    if path is None:
+        return Place()
+    kind, number, source = mount_at(path, mounts)
+    return Place(kind, disk(number, source, sysfs))
 
 
 def path_of(dataset: Any) -> str | None:
@@ -64,23 +80,47 @@ def _text(value: Any) -> str | None:
     return None
 
 
-def type_at(path: str, mounts: str = MOUNTS) -> str | None:
-    """The type of what is mounted where the path is; None where the kernel doesn't tell. Does not touch the path."""
-    best, found = -1, None
+def mount_at(path: str, mounts: str = MOUNTS) -> tuple[str | None, str, str]:
+    """The type, device number ("259:2") and source of what is mounted where the path is; None and "" where the kernel
+    doesn't tell. Does not touch the path."""
+    best = -1
+    found: tuple[str | None, str, str] = (None, "", "")
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
             for line in lines:
                 fields, _, source = line.partition(" - ")
-                words = fields.split()
-                if len(words) < 5 or not source:
+                words, origin = fields.split(), source.split()
+                if len(words) < 5 or not origin:
                     continue
                 point = _unescaped(words[4])
                 inside = path == point or path.startswith(point.rstrip("/") + "/")
                 if inside and len(point) >= best:  # a later mount lies over an earlier one
-                    best, found = len(point), source.split()[0]
+                    best, found = len(point), (origin[0], words[2], _unescaped(origin[1]) if len(origin) > 1 else "")
     except OSError:
-        return None
+        return None, "", ""
     return found
+
+
+def disk(number: str, source: str, sysfs: str = SYSFS) -> str | None:
+    """The one disk that a mounted device is (a part of), through what is stacked on it; None where it is none, several
+    or not seen. Some file systems (btrfs) have a number of no device: then the source's name is looked up."""
+    node = os.path.realpath(f"{sysfs}/dev/block/{number}")
+    if not os.path.isdir(node):
+        if not source.startswith("/dev/"):
+            return None
+        node = os.path.realpath(f"{sysfs}/class/block/{os.path.basename(os.path.realpath(source))}")
+    for _ in range(8):
+        try:
+            below = os.listdir(f"{node}/slaves")
+        except OSError:
+            below = []
+        if len(below) > 1 or not os.path.isdir(node):
+            return None
+        if not below:
+            break
+        node = os.path.realpath(f"{node}/slaves/{below[0]}")
+    name = os.path.basename(os.path.dirname(node) if os.path.exists(f"{node}/partition") else node)
+    return None if name.startswith(NO_DISKS) else name
 
 
 def _unescaped(point: str) -> str:

@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gputop.publisher.dataset import Place
 from gputop.publisher.segment import Source
 from gputop.records import Loader
 
 COUNTED = "_IterableDataset_len_called"
 """Where torch's loader keeps that it was asked for its length: with it, it warns when more comes."""
 
+NOWHERE = Place()
+
 STREAM = 1
 """What torch calls a data set that is gone through without indices."""
 
 
 def loader_record(
-    run_id: str, t: int, loader: Any, source: Source, worker_pids: list[int] | None, dataset_path_fs: str | None = None
+    run_id: str, t: int, loader: Any, source: Source, worker_pids: list[int] | None, place: Place = NOWHERE
 ) -> Loader:
     """The record of a loader, torch's or any other."""
 
@@ -43,7 +46,8 @@ def loader_record(
         start_method=_start_method(context) if workers else None,
         worker_pids=worker_pids,
         dataset=dataset if isinstance(dataset, str) else type(dataset).__name__ if dataset is not None else None,
-        dataset_path_fs=dataset_path_fs,
+        dataset_path_fs=place.file_system,
+        dataset_disk=place.disk,
         iterable=_iterable(loader),
         batches=_batches(loader),
     )

@@ -108,6 +108,7 @@ class Loop:
         self._send = send
         self._clock = clock
         self._reported_ns = 0
+        self._used: tuple[int, int] | None = None
         self._ticks = 0
 
     def run(self) -> None:
@@ -120,8 +121,8 @@ class Loop:
             took = self._clock() - began
             self._send(frame([*records, *self._own(began, took)]))
             self._ticks += 1
-            gap = min(self.interval_ns, FIRST_GAP_NS) if self._ticks == 1 else self.interval_ns
-            self._pause(began + max(gap, min(took * SHARE, MAX_PAUSE_NS)))
+            first = min(self.interval_ns, FIRST_GAP_NS) if self._ticks == 1 else None
+            self._pause(began + self._gap(took, first))
 
     def _sample(self, now_ns: int) -> list[Record]:
         try:
@@ -135,10 +136,22 @@ class Loop:
             return []
         self._reported_ns = now_ns
         if not slow:
-            return [self._sampler(now_ns, "ok", self_ns=took_ns)]
-        return [
-            self._sampler(now_ns, "slow", self_ns=took_ns, why=f"one round took {took_ns / S:.1f} s: asking less often")
-        ]
+            return [self._sampler(now_ns, "ok", **self._cost(now_ns, took_ns))]
+        why = f"one round took {took_ns / S:.1f} s: asking less often"
+        return [self._sampler(now_ns, "slow", why=why, **self._cost(now_ns, took_ns))]
+
+    def _cost(self, now_ns: int, took_ns: int) -> dict[str, Any]:
+        """What this process costs: the last round, how long until the next, its share of a core since it last said."""
+        used = (now_ns, time.process_time_ns())
+        before, self._used = self._used, used
+        cost: dict[str, Any] = {"self_ns": took_ns, "every_ns": self._gap(took_ns)}
+        if before is not None and used[0] > before[0]:
+            cost["cpu_pct"] = round(100 * (used[1] - before[1]) / (used[0] - before[0]), 2)
+        return cost
+
+    def _gap(self, took_ns: int, wanted_ns: int | None = None) -> int:
+        """From one round to the next: as wanted, but longer after one that took long."""
+        return max(self.interval_ns if wanted_ns is None else wanted_ns, min(took_ns * SHARE, MAX_PAUSE_NS))
 
     def _sampler(self, now_ns: int, state: str, **more: Any) -> Sampler:
         return Sampler(t=now_ns, host=self.host, backend=self.backend.name, state=state, **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from gputop.records import Disk, clean
 from gputop.samplers import cgroup, proc
 from gputop.samplers.asking import SLOW_NS, Answers, Question, Unsupported
 from gputop.samplers.protocol import S
@@ -24,7 +26,12 @@ STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd", "drbd", 
 CPU = ("cpu_pct", "user_pct", "system_pct", "iowait_pct", "steal_pct", "per_core_pct", "cores")
 MEMORY = ("mem_used_bytes", "mem_total_bytes")
 SWAP = ("swap_used_bytes", "swap_in_bytes_s")
-DISK = ("disk_read_bytes_s", "disk_write_bytes_s", "disk_busy_pct", "disk_await_ns")
+DISK = ("disk_read_bytes_s", "disk_write_bytes_s", "disk_busy_pct", "disk_await_ns", "disks")
+MOST_DISKS = 8
+"""Disks told of one by one, the busiest: a record is drawn and recorded every second."""
+
+WHOLE_DISK = re.compile(r"(sd|vd|xvd|hd)[a-z]+|nvme\d+n\d+|mmcblk\d+")
+"""Names of whole disks, for where there is no /sys to ask."""
 NET = ("net_recv_bytes_s", "net_sent_bytes_s")
 CGROUP = ("cpu_quota_cores", "throttled_ns")
 SHM = ("shm_used_bytes", "shm_total_bytes")
@@ -132,13 +139,15 @@ def _swap(machine: Machine) -> dict[str, Any]:
 @cache
 def _physical_disk(name: str) -> bool:
     """Whether it is a whole disk of its own: no partition, nothing stacked."""
+    if not os.path.isdir("/sys/block"):
+        return WHOLE_DISK.fullmatch(name) is not None
     return not name.startswith(STACKED_DISKS) and Path("/sys/block", name).exists()
 
 
 def _disk(machine: Machine) -> dict[str, Any]:
-    """Bytes summed over the physical disks; `disk_busy_pct` of the busiest one, since one full disk holds a loop up
-    however many others idle; `disk_await_ns` the mean time that a request of the interval took."""
-    counters = psutil.disk_io_counters(perdisk=True) or {}
+    """Each disk that had something to do, and the physical ones in all: bytes summed, `disk_busy_pct` of the busiest,
+    since one full disk holds a loop up however many others idle, `disk_await_ns` the mean time that a request took."""
+    counters = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
     disks = {name: figures for name, figures in counters.items() if _physical_disk(name)}
     if not disks:
         raise Unsupported
@@ -146,19 +155,41 @@ def _disk(machine: Machine) -> dict[str, Any]:
     if before is None:
         return {}
     seconds, then = before
-    both = [(now, then[name]) for name, now in disks.items() if name in then]
-
-    def spent(*names: str) -> float:
-        return float(sum(max(getattr(now, name) - getattr(old, name), 0) for now, old in both for name in names))
-
-    requests = spent("read_count", "write_count")
-    busy = [max(now.busy_time - old.busy_time, 0) / (seconds * 1000) for now, old in both if hasattr(now, "busy_time")]
+    spans = {name: Span(now, then[name], seconds) for name, now in disks.items() if name in then}
+    requests = sum(span.requests for span in spans.values())
+    busy = [span.busy_pct for span in spans.values() if span.busy_pct is not None]
+    active = sorted((one for one in spans.items() if one[1].requests), key=lambda one: -(one[1].busy_pct or 0))
     return {
-        "disk_read_bytes_s": spent("read_bytes") / seconds,
-        "disk_write_bytes_s": spent("write_bytes") / seconds,
-        "disk_busy_pct": round(min(100.0 * max(busy), 100.0), 2) if busy else None,
-        "disk_await_ns": int(spent("read_time", "write_time") * MS / requests) if requests else None,
-    }
+        "disk_read_bytes_s": sum(span.rate("read_bytes") for span in spans.values()),
+        "disk_write_bytes_s": sum(span.rate("write_bytes") for span in spans.values()),
+        "disk_busy_pct": max(busy) if busy else None,
+        "disk_await_ns": int(sum(span.waited_ms for span in spans.values()) * MS / requests) if requests else None,
+        "disks": [
+            Disk(
+                name=clean(name, 64), busy_pct=span.busy_pct, await_ns=int(span.waited_ms * MS / span.requests),
+                read_bytes_s=round(span.rate("read_bytes"), 1), write_bytes_s=round(span.rate("write_bytes"), 1),
+            ) for name, span in active[:MOST_DISKS]
+        ],
+    }  # fmt: skip
+
+
+class Span:
+    """What one disk did between two looks at its counters. A counter that fell counts as nothing."""
+
+    def __init__(self, now: Any, then: Any, seconds: float) -> None:
+        self._now, self._then, self._seconds = now, then, seconds
+        self.requests = self._grown("read_count") + self._grown("write_count")
+        self.waited_ms = self._grown("read_time") + self._grown("write_time")
+        self.busy_pct = (
+            round(min(self._grown("busy_time") / (10 * seconds), 100.0), 2) if hasattr(now, "busy_time") else None
+        )
+
+    def _grown(self, name: str) -> int:
+        return max(int(getattr(self._now, name)) - int(getattr(self._then, name)), 0)
+
+    def rate(self, name: str) -> float:
+        """Growth of a counter a second."""
+        return self._grown(name) / self._seconds
 
 
 @cache

@@ -130,7 +130,8 @@ class Processes:
         stat, rate = sample.stat, self._rates(sample)
         return Worker(
             pid=pid, cpu_pct=rate.cpu_pct, system_pct=rate.system_pct, threads=stat.threads, state=stat.state,
-            read_bytes_s=rate.read_bytes_s, rss_bytes=stat.rss_bytes, wait_pct=rate.wait_pct,
+            read_bytes_s=rate.read_bytes_s, rchar_bytes_s=rate.rchar_bytes_s, rss_bytes=stat.rss_bytes,
+            wait_pct=rate.wait_pct,
         )  # fmt: skip
 
     def _found(self, parent: Stat) -> list[int]:

@@ -25,6 +25,7 @@ from gputop.records import clean
 from gputop.tui import goto, keeping, keys, themes, travel
 from gputop.tui.aside import aside
 from gputop.tui.asking import Question
+from gputop.tui.cost import Meter
 from gputop.tui.draw.overview import columns_in_sight
 from gputop.tui.draw.sight import Sight, chosen
 from gputop.tui.draw.transport import mode_of
@@ -81,6 +82,7 @@ class GputopApp(App[int]):
         clock: Callable[[], float] = time.monotonic,
         on_leave: Callable[[int], None] = lambda code: None,
         driver_class: type[Any] | None = None,
+        meter: Meter | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class, ansi_color=True)
         self.animation_level = "none"
@@ -91,6 +93,7 @@ class GputopApp(App[int]):
         self.loop: asyncio.AbstractEventLoop | None = None
         self.error_console = Console(file=io.StringIO(), width=100)
         self._clock, self._on_leave = clock, on_leave
+        self._meter = meter or Meter(clock)
         self.lending = Lending(picture, options.refresh, self._call)
         self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
         self._fast: View = picture.view()
@@ -190,6 +193,7 @@ class GputopApp(App[int]):
             faults=tuple(self._faults),
             shelf=self.lending.shelf,
             borrowed=self.lending.borrowed,
+            cost=self._meter.read(),
         )
 
     def note(self) -> str:

@@ -25,6 +25,7 @@ def run(picture: Picture, options: Options) -> int:
     terminal = examine(options, os.environ, getattr(sys.__stderr__, "encoding", None))
     _prepare(terminal)
     from gputop.tui.app import GputopApp
+    from gputop.tui.cost import Meter
     from gputop.tui.driver import QUIT_KEYS, driver_class
     from gputop.tui.keys import checked
 
@@ -37,8 +38,10 @@ def run(picture: Picture, options: Options) -> int:
     guard = Guard(ask, picture.close)
     own = checked(options.keys)[0].get("quit")
     quits = QUIT_KEYS if own is None else frozenset((*own.split(","), "ctrl+c"))
+    meter = Meter()
     app = GputopApp(
-        picture, options, terminal, on_leave=guard.leave, driver_class=driver_class(lambda: guard.leave(0), quits)
+        picture, options, terminal, on_leave=guard.leave, meter=meter,
+        driver_class=driver_class(lambda: guard.leave(0), quits, meter.wrote),
     )  # fmt: skip
     with guard:
         app.run(mouse=options.mouse)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gputop.records import AnyRecord
-from tests.diagnosis.builder import STARVED, expect, low, trace, workers
+from gputop.records import AnyRecord, Disk, Verdict
+from tests.diagnosis.builder import STARVED, expect, low, trace, verdict, workers
 
 CAUSE = "input-disk"
 
@@ -40,6 +40,17 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         loader={"num_workers": 4},
         host={"cpu_pct": 10, "cores": 16, "disk_busy_pct": 97, "disk_await_ns": 40_000_000},
         gpu=low(),
+    ),
+    "the data set's disk beside a busier one": lambda: trace(
+        STARVED,
+        loader={"num_workers": 4, "dataset_disk": "nvme0n1"},
+        gpu=low(),
+        host={
+            "cpu_pct": 10,
+            "cores": 16,
+            "disk_busy_pct": 100,
+            "disks": [Disk(name="sda", busy_pct=100), Disk(name="nvme0n1", busy_pct=91, await_ns=30_000_000)],
+        },
     ),
     "0 workers iowait": lambda: trace(
         STARVED,
@@ -77,3 +88,34 @@ def test_planted(name: str) -> None:
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_look_alike(name: str) -> None:
     expect(name.partition(":")[0], LOOK_ALIKES[name]())
+
+
+def judged(disks: list[Disk], process: dict[str, object] | None = None) -> Verdict:
+    return verdict(
+        trace(
+            STARVED,
+            loader={"num_workers": 4, "dataset_disk": "nvme0n1"},
+            gpu=low(),
+            host={"cpu_pct": 10, "cores": 16, "iowait_pct": 25, "disk_busy_pct": 100, "disks": disks},
+            process={"cpu_pct": 30, "workers": workers(4, 12, state="D"), **(process or {})},
+        )
+    )
+
+
+def test_the_disk_that_holds_the_data_set_is_named_and_its_figures_are_its_own() -> None:
+    told = judged([Disk(name="sda", busy_pct=100), Disk(name="nvme0n1", busy_pct=91, await_ns=30_000_000)])
+    assert told.cause == CAUSE
+    assert "nvme0n1 is 91 % busy" in told.headline
+    figures = {one.signal: one.value for one in told.evidence}
+    assert (figures["disk busy (nvme0n1)"], figures["time that a request to it took"]) == (91, 30)
+
+
+def test_another_disk_that_is_busy_is_no_evidence() -> None:
+    told = judged([Disk(name="sda", busy_pct=100)])
+    assert not [one for one in told.evidence if one.signal.startswith("disk busy") and one.supports]
+    assert "busy" not in told.headline
+
+
+def test_what_the_page_cache_had_is_told() -> None:
+    told = judged([Disk(name="nvme0n1", busy_pct=99)], {"read_bytes_s": 90e6, "rchar_bytes_s": 100e6})
+    assert {one.signal: one.value for one in told.evidence}["bytes read that the page cache had"] == 10

@@ -91,7 +91,7 @@ def test_the_file_system_of_the_data_is_told(emitted: list[Segment], tmp_path: P
     train(DataLoader(Subset(Folder(root=str(tmp_path)), [0, 1, 2, 3]), batch_size=2), *parts())
     told = facts()
     pub.stop()
-    assert told.dataset_path_fs == dataset.type_at(str(tmp_path))
+    assert told.dataset_path_fs == dataset.mount_at(str(tmp_path))[0]
     assert told.dataset_path_fs is not None
 
 
@@ -135,11 +135,33 @@ def test_mounts_are_read_as_the_kernel_writes_them(tmp_path: Path) -> None:
         "broken\n"
     )
     kinds = {
-        path: dataset.type_at(path, str(mounts))
+        path: dataset.mount_at(path, str(mounts))[0]
         for path in ("/home/me", "/data/x", "/data/my disk/x", "/data/lazy", "/database")
     }
     assert list(kinds.values()) == ["overlay", "nfs4", "xfs", "ceph", "overlay"]
-    assert dataset.type_at("/x", str(tmp_path / "none")) is None
+    assert dataset.mount_at("/data/my disk/x", str(mounts)) == ("xfs", "0:3", "/dev/sdb")
+    assert dataset.mount_at("/x", str(tmp_path / "none")) == (None, "", "")
+
+
+def test_a_disk_is_found_through_partitions_and_what_is_stacked_on_it(tmp_path: Path) -> None:
+    sysfs = tmp_path / "sys"
+    block = sysfs / "devices/pci/nvme/nvme0n1"
+    for folder in (block / "nvme0n1p2", sysfs / "devices/virtual/dm-0/slaves", sysfs / "devices/virtual/md0/slaves",
+                   sysfs / "devices/virtual/loop3", sysfs / "dev/block", sysfs / "class/block"):  # fmt: skip
+        folder.mkdir(parents=True)
+    (block / "nvme0n1p2/partition").write_text("2\n")
+    (sysfs / "devices/virtual/dm-0/slaves/nvme0n1p2").symlink_to(block / "nvme0n1p2")
+    for slave in ("sda", "sdb"):
+        (sysfs / "devices/virtual/md0/slaves" / slave).mkdir()
+    for number, node in (("259:0", block), ("259:2", block / "nvme0n1p2"), ("253:0", sysfs / "devices/virtual/dm-0"),
+                         ("9:0", sysfs / "devices/virtual/md0"), ("7:3", sysfs / "devices/virtual/loop3")):  # fmt: skip
+        (sysfs / "dev/block" / number).symlink_to(node)
+    (sysfs / "class/block/nvme0n1p2").symlink_to(block / "nvme0n1p2")
+    found = {number: dataset.disk(number, "x", str(sysfs)) for number in ("259:0", "259:2", "253:0", "9:0", "7:3")}
+    assert found == {"259:0": "nvme0n1", "259:2": "nvme0n1", "253:0": "nvme0n1", "9:0": None, "7:3": None}
+    assert dataset.disk("0:40", "/dev/nvme0n1p2", str(sysfs)) == "nvme0n1"
+    assert dataset.disk("0:40", "server:/data", str(sysfs)) is None
+    assert dataset.disk("0:40", "/dev/none", str(sysfs)) is None
 
 
 def test_loaders_nested_and_side_by_side_are_told_apart(emitted: list[Segment]) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gputop.records import AnyRecord, Gpu, Host, Process, Sampler
-from gputop.samplers.child import Told, retarget
+from gputop.records import AnyRecord, Gpu, Host, Process, Record, Sampler
+from gputop.samplers.child import Inbox, Loop, Told, retarget
 from gputop.samplers.protocol import Targets
 from gputop.samplers.spawn import Spawned, command
 from gputop.samplers.supervisor import Supervisor
@@ -132,6 +132,39 @@ def test_a_slow_driver_is_asked_less_often_and_never_counted_as_silent(
         records += supervisor.tick(time.time_ns())
     assert {record.state for record in records if isinstance(record, Sampler)} == {"slow"}
     assert len([record for record in records if isinstance(record, Gpu)]) == 1
+
+
+def test_a_sampler_tells_what_it_costs_and_how_often_it_asks() -> None:
+    class Clock:
+        now = 0
+
+        def __call__(self) -> int:
+            return self.now
+
+    clock = Clock()
+    loop = Loop(Idle(), Inbox(0, os.getppid()), lambda _data: None, host="h", interval_s=1, clock=clock)
+    (first,) = loop._own(10 * S, 3_000_000)
+    assert isinstance(first, Sampler)
+    assert (first.state, first.self_ns, first.every_ns, first.cpu_pct) == ("ok", 3_000_000, S, None)
+    assert loop._own(11 * S, 3_000_000) == []
+    (second,) = loop._own(15 * S, 400_000_000)
+    assert isinstance(second, Sampler)
+    assert (second.self_ns, second.every_ns) == (400_000_000, 4 * S)
+    assert 0 <= (second.cpu_pct or 0.0) < 10
+    (slow,) = loop._own(16 * S, 3 * S)
+    assert isinstance(slow, Sampler)
+    assert (slow.state, slow.every_ns) == ("slow", 10 * S)
+
+
+class Idle:
+    """A backend that has nothing."""
+
+    name = "idle"
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+    def sample(self, now_ns: int) -> list[Record]:
+        return []
 
 
 def test_the_end_of_stdin_ends_the_child() -> None:

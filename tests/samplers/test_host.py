@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gputop.records import Host, Process
+from gputop.records import Disk, Host, Process
 from gputop.samplers import cgroup, host_fields, proc
 from gputop.samplers.host import MachineBackend
 from gputop.samplers.host_fields import Machine
@@ -74,7 +74,7 @@ def counters(**figures: int) -> SimpleNamespace:
 
 def test_disks_are_summed_and_the_busiest_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     disks: dict[str, SimpleNamespace] = {"sda": counters(), "sdb": counters(), "sda1": counters(), "dm-0": counters()}
-    monkeypatch.setattr(host_fields.psutil, "disk_io_counters", lambda perdisk: disks)
+    monkeypatch.setattr(host_fields.psutil, "disk_io_counters", lambda perdisk, nowrap: disks)
     monkeypatch.setattr(host_fields, "_physical_disk", lambda name: name in ("sda", "sdb"))
     machine = Machine()
     machine.now_ns = 10 * S
@@ -85,7 +85,35 @@ def test_disks_are_summed_and_the_busiest_one_counts(monkeypatch: pytest.MonkeyP
     machine.now_ns = 12 * S
     assert host_fields._disk(machine) == {
         "disk_read_bytes_s": 2_000_000, "disk_write_bytes_s": 500, "disk_busy_pct": 75.0, "disk_await_ns": 20_000_000,
+        "disks": [
+            Disk(name="sda", busy_pct=75.0, await_ns=30_000_000, read_bytes_s=2_000_000, write_bytes_s=0),
+            Disk(name="sdb", busy_pct=5.0, await_ns=10_000_000, read_bytes_s=0, write_bytes_s=500),
+        ],
     }  # fmt: skip
+    machine.now_ns = 14 * S
+    disks["sdb"] = counters()
+    quiet = host_fields._disk(machine)
+    assert (quiet["disks"], quiet["disk_busy_pct"], quiet["disk_await_ns"]) == ([], 0.0, None)
+
+
+def test_of_many_disks_the_busiest_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    disks = {f"sd{letter}": counters() for letter in "abcdefghijklmnop"}
+    monkeypatch.setattr(host_fields.psutil, "disk_io_counters", lambda perdisk, nowrap: disks)
+    monkeypatch.setattr(host_fields, "_physical_disk", lambda _name: True)
+    machine = Machine()
+    machine.now_ns = S
+    host_fields._disk(machine)
+    disks.update({name: counters(read_count=1, busy_time=10 * at) for at, name in enumerate(disks)})
+    machine.now_ns = 2 * S
+    assert [disk.name for disk in host_fields._disk(machine)["disks"]] == [f"sd{letter}" for letter in "ponmlkji"]
+
+
+def test_without_sys_a_whole_disk_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_fields.os.path, "isdir", lambda _path: False)
+    host_fields._physical_disk.cache_clear()
+    names = ("sda", "sda1", "nvme0n1", "nvme0n1p2", "vdb", "dm-0", "mmcblk0", "mmcblk0p1", "loop7")
+    assert [name for name in names if host_fields._physical_disk(name)] == ["sda", "nvme0n1", "vdb", "mmcblk0"]
+    host_fields._physical_disk.cache_clear()
 
 
 def test_partitions_and_stacked_devices_are_no_disks() -> None:

@@ -132,6 +132,37 @@ def test_bytes_read_are_counted_with_the_page_cache(tmp_path: object) -> None:
     assert (only(followed, 2).rchar_bytes_s or 0) >= 1_000_000
 
 
+READER = """
+import sys
+sys.stdin.readline()
+with open(sys.argv[1], "rb") as file:
+    file.read()
+print("read", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_what_each_worker_reads_is_counted_with_the_page_cache(tmp_path: object) -> None:
+    path = os.path.join(str(tmp_path), "data")
+    with open(path, "wb") as file:
+        file.write(b"x" * 1_000_000)
+    line = [sys.executable, "-c", READER, path]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        followed = Processes("box")
+        followed.follow(Targets(pids={os.getpid(): "mine"}, workers={os.getpid(): (worker.pid,)}))
+        only(followed, 1)
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+        worker.stdout.readline()
+        (row,) = only(followed, 2).workers or ()
+        worker.communicate("end\n")
+    assert (row.rchar_bytes_s or 0) >= 1_000_000
+    assert row.read_bytes_s is not None
+    assert row.read_bytes_s < 1_000_000  # it was written a moment ago
+
+
 def test_a_process_that_has_ended_is_left_out() -> None:
     followed = Processes("box")
     followed.follow(Targets(pids={proc_gone(): "old", os.getpid(): "mine"}))

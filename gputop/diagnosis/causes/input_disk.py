@@ -15,7 +15,7 @@ from gputop.diagnosis.input_wait import (
     waits,
 )
 from gputop.diagnosis.wording import size
-from gputop.records import Advice
+from gputop.records import Advice, clean
 
 ID = "input-disk"
 FAMILY = "input"
@@ -37,8 +37,9 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
     stuck = None if machine.workers_in_disk_wait is None else 100 * machine.workers_in_disk_wait
     away = remote(facts)
+    which = f" ({clean(machine.disk, 32)})" if machine.disk else ""
     signals = [
-        ("disk busy", machine.disk_busy_pct, DISK_BUSY_PCT, "%"),
+        (f"disk busy{which}", machine.disk_busy_pct, DISK_BUSY_PCT, "%"),
         ("CPU time waiting for I/O", machine.iowait_pct, IOWAIT_PCT, "%"),
         ("looks that found workers in disk wait", stuck, 100 * DISK_WAIT_SHARE, "%"),
     ]
@@ -46,6 +47,10 @@ def examine(facts: Facts) -> Candidate | None:
         case.weigh("file system of the data set", away, True, None, "loader", 1.5)
         signals = [signal for signal in signals if signal[1] is not None and signal[1] >= signal[2]]
     busy = case.any_of(3.0, "host", *signals)
+    if machine.disk_await_ms is not None and busy:
+        case.weigh("time that a request to it took", round(machine.disk_await_ms, 2), True, "ms", "host", 0.0)
+    if machine.cached_pct is not None:
+        case.weigh("bytes read that the page cache had", round(machine.cached_pct, 1), False, "%", "process", 0.0)
     tailed = heavy_tailed(wait)
     if tailed:
         form = wait.shape
@@ -84,7 +89,7 @@ def _what(facts: Facts, away: str | None, tailed: bool) -> str:
     machine = facts.machine
     parts = []
     if machine.disk_busy_pct is not None and machine.disk_busy_pct >= DISK_BUSY_PCT:
-        parts.append(f"the disk is {machine.disk_busy_pct:.0f} % busy")
+        parts.append(f"{clean(machine.disk, 32) if machine.disk else 'the disk'} is {machine.disk_busy_pct:.0f} % busy")
     if machine.iowait_pct is not None and machine.iowait_pct >= IOWAIT_PCT:
         parts.append(f"{machine.iowait_pct:.0f} % of CPU time awaits I/O")
     if machine.disk_read_bytes_s:

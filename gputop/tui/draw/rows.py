@@ -215,6 +215,10 @@ def host_rows(fast: View, slow: View, run: RunView | None, slow_run: RunView | N
                 detail=detail, rank=2)]  # fmt: skip
 
 
+FULL_DISK_PCT = 80.0
+"""Time with requests from which a disk is named (as the limit that input-disk goes by)."""
+
+
 def cpu_detail(view: HostView, process: Process | None) -> list[str]:
     """What the cores do, the most telling first."""
     host, parts = view.host, []
@@ -231,6 +235,9 @@ def cpu_detail(view: HostView, process: Process | None) -> list[str]:
         parts.append(f"{round(host.cores * (100 - host.cpu_pct) / 100)}/{host.cores} cores idle")
     if host.iowait_pct is not None:
         parts.append(f"iowait {figures.pct(host.iowait_pct)}")
+    full = max(host.disks or (), key=lambda disk: disk.busy_pct or 0.0, default=None)
+    if full is not None and (full.busy_pct or 0.0) >= FULL_DISK_PCT:
+        parts.append(f"{clean(full.name, 12)} {figures.pct(full.busy_pct)} busy")
     if host.disk_read_bytes_s is not None:
         parts.append(f"disk {figures.rate(host.disk_read_bytes_s)}")
     if host.mem_used_bytes is not None and host.mem_total_bytes is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gputop.records import Run, clean
+from gputop.tui.cost import Cost
 from gputop.tui.kept import Kept
 from gputop.tui.lines import crop
 from gputop.view import GpuView, RunView, View, run_shown
@@ -28,6 +29,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """The recordings at hand; None while they were not looked for."""
     borrowed: bool = False
     """A recording is shown that was opened beside something else: Esc leads back."""
+    cost: Cost | None = None
+    """What the screen costs; None where that isn't known yet."""
 
 
 def calm_of(sight: Sight) -> View:

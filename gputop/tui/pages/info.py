@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gputop.diagnosis.wording import ordinal
-from gputop.records import clean
+from gputop.records import Sampler, clean
 from gputop.tui import figures
 from gputop.tui.draw import recorded, transport
 from gputop.tui.draw.rows import STALE_NS, why_no_gpu
@@ -44,8 +46,11 @@ def draw(sight: Sight, width: int) -> list[Line]:
             lines += _pair("", clean(sentence, 300), width)
     lines += _gpus(view, width) + _host(view, width)
     for sampler in view.samplers:
-        words = [sampler.state, f"in {sampler.call}" if sampler.call else "", sampler.why or ""]
+        words = [sampler.state, f"in {sampler.call}" if sampler.call else "", sampler.why or "", *_cost(sampler)]
         lines += _pair(f"sampler {clean(sampler.backend, 12)}", clean(", ".join(w for w in words if w), 300), width)
+    if sight.cost is not None:
+        text = f"{sight.cost.cpu_pct:.1f} % of a core, {figures.rate(sight.cost.bytes_s)} to the terminal"
+        lines += _pair("this screen costs", text, width)
     for fault in sight.faults:
         lines += _pair("configuration", clean(fault, 400), width, "warn")
     for warning in view.warnings:
@@ -53,6 +58,15 @@ def draw(sight: Sight, width: int) -> list[Line]:
     if run is not None:
         lines += _run(run, view, width)
     return lines
+
+
+def _cost(sampler: Sampler) -> Iterator[str]:
+    """What a sampler takes: its process, a round of questions (nearly all of it in the driver), how often it asks."""
+    if sampler.cpu_pct is not None:
+        yield f"{sampler.cpu_pct:.1f} % of a core"
+    if sampler.self_ns is not None:
+        every = f", one every {sampler.every_ns / 1e9:.1f} s" if sampler.every_ns is not None else ""
+        yield f"a round takes {figures.ms(sampler.self_ns / 1e6)}{every}"
 
 
 def _heading(text: str, width: int) -> Line:
@@ -91,6 +105,13 @@ def _host(view: View, width: int) -> list[Line]:
     if view.host is None:
         return _pair("CPU, disk, memory", "no sample yet", width)
     lines = _pair("CPU, disk, memory", f"the operating system, {_age(view.host.age_ns)}", width)
+    for disk in view.host.host.disks or ():
+        parts = [
+            f"{figures.pct(disk.busy_pct)} busy" if disk.busy_pct is not None else "",
+            f"{figures.ms(disk.await_ns / 1e6)} a request" if disk.await_ns is not None else "",
+            f"reads {figures.rate(disk.read_bytes_s)}, writes {figures.rate(disk.write_bytes_s)}",
+        ]
+        lines += _pair(f"disk {clean(disk.name, 12)}", ", ".join(part for part in parts if part), width)
     if view.host.host.unsupported:
         lines += _pair("", "cannot say: " + clean(", ".join(view.host.host.unsupported), 300), width)
     return lines
