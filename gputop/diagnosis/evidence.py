@@ -14,6 +14,7 @@ from gputop.diagnosis.device import Device, read_device, with_only_gpu
 from gputop.diagnosis.loop import Bucket, Loop, ledger, read_loop
 from gputop.diagnosis.lost import Lost, read_lost
 from gputop.diagnosis.machine import Machine, read_machine, training_loader
+from gputop.diagnosis.shift import as_seen, since_change
 from gputop.records import Loader
 from gputop.window import Window
 
@@ -56,10 +57,19 @@ def once(read: Callable[[Facts], T]) -> Callable[[Facts], T]:
 
 
 def gather(window: Window, *, accidents: bool = False) -> Facts:
-    """The facts of a window. `accidents`: single steps that dwarf all others have been seen before, so they count."""
+    """The facts of a window. `accidents`: single steps that dwarf all others have been seen before, so they count.
+
+    Where the run has changed for good within the window, the facts are those since.
+    """
     window = with_only_gpu(window)
     loop = read_loop(window, accidents=accidents)
     device = read_device(window)
+    came = {} if loop is None or not device.neighbours else arrivals(window, loop, device)
+    changed = since_change(window, loop) if loop is not None else None
+    if changed is not None and loop is not None:
+        newer = read_loop(changed, accidents=accidents)
+        if newer is not None:
+            window, loop, device = changed, as_seen(newer, loop), read_device(changed)
     loader = _loader(window, loop)
     return Facts(
         window=window,
@@ -70,7 +80,7 @@ def gather(window: Window, *, accidents: bool = False) -> Facts:
         lost=None if loop is None else read_lost(loop, device),
         loader=loader,
         ledger=() if loop is None else ledger(loop),
-        came={} if loop is None or not device.neighbours else arrivals(window, loop, device),
+        came=came,
     )
 
 
