@@ -217,10 +217,12 @@ def waits(wait: InputWait) -> str:
 
 
 def loader_code(facts: Facts, **changes: object) -> str:
-    """The loader's call as it would be with `changes`, showing what is set already where that is known."""
+    """The loader's call with `changes`: batch and workers as they are, without which many options mean nothing."""
     loader = facts.loader
     shown: dict[str, object] = {}
     if loader is not None and loader.batch_size is not None:
         shown["batch_size"] = loader.batch_size
+    if loader is not None and loader.num_workers:
+        shown["num_workers"] = loader.num_workers
     shown |= changes
     return "DataLoader(dataset, " + ", ".join(f"{name}={value!r}" for name, value in shown.items()) + ")"

@@ -167,6 +167,18 @@ def test_more_workers_are_never_advised_beyond_what_the_cores_take() -> None:
     assert number <= 4
 
 
+def test_a_printed_loader_keeps_its_workers() -> None:
+    """prefetch_factor or in_order without num_workers is an error, or means nothing."""
+    loader = {"num_workers": 6, "batch_size": 32, "in_order": True}
+    records = trace(
+        {"data": 1, "forward": 30, "backward": 45, "optimizer": 8}, loader=loader, gpu=low(), late_ready=3,
+        ready_batches=3, each=lambda i: {"phases": {"data": 700.0 if i % 10 == 0 else 0.5}},
+    )  # fmt: skip
+    said = verdict(records)
+    assert said.cause == "input-slow-sample"
+    assert all("num_workers=6" in (advice.code or "") for advice in said.advice)
+
+
 def test_what_is_set_already_is_not_advised() -> None:
     loader = {"num_workers": 2, "persistent_workers": True}
     records = trace(STARVED, loader=loader, gpu=low(), host={"cpu_pct": 12, "cores": 32})

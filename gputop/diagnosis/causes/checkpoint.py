@@ -46,7 +46,9 @@ def examine(facts: Facts) -> Candidate | None:
             Advice(
                 do="save in the background",
                 why="only the copy to host memory must stop the training; writing need not",
-                code="torch.distributed.checkpoint.async_save(state_dict, checkpoint_id=path)",
+                code="import torch.distributed.checkpoint as dcp\n"
+                "saving = dcp.async_save(state_dict, checkpoint_id=path)\n"
+                "saving.result()  # before the next save",
             ),
             Advice(
                 do="or save less often, or only what is needed to go on",

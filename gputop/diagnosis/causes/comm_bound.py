@@ -51,7 +51,8 @@ def examine(facts: Facts) -> Candidate | None:
             Advice(
                 do="exchange less often or less: accumulate gradients, send them in 16 bits",
                 why="the exchange is as long as the network makes it",
-                code="model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
+                code="from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+                "model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
             ),
             Advice(
                 do="see which transport is used",

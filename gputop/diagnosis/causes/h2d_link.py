@@ -50,7 +50,8 @@ def examine(facts: Facts) -> Candidate | None:
         Advice(
             do="or copy the next batch on a stream of its own while this one is computed",
             why="copies and kernels run side by side",
-            code="with torch.cuda.stream(copy_stream):\n    following = following.to(device, non_blocking=True)",
+            code="with torch.cuda.stream(copy_stream):\n    following = following.to(device, non_blocking=True)\n"
+            "torch.cuda.current_stream().wait_stream(copy_stream)  # before following is used",
         ),
     ]
     if degraded:

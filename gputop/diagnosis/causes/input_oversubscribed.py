@@ -96,7 +96,7 @@ def _loop_starved(facts: Facts) -> Candidate | None:
             do="one thread for each worker, or fewer workers",
             why="their thread pools hold the cores while the training thread waits to launch work",
             code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
-            "# or OMP_NUM_THREADS=1 in the environment",
+            "# DataLoader(..., worker_init_fn=worker_init); or OMP_NUM_THREADS=1 in the environment",
         )
     ]
     return Candidate(
@@ -169,7 +169,7 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
                 do="one thread for each worker",
                 why="numeric libraries open a thread pool in every worker",
                 code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
-                "# or OMP_NUM_THREADS=1 in the environment",
+                "# DataLoader(..., worker_init_fn=worker_init); or OMP_NUM_THREADS=1 in the environment",
             )
         )
     if machine.cores and wait.workers and wait.workers > machine.cores:

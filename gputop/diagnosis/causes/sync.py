@@ -94,7 +94,8 @@ def _advice(facts: Facts, sites: list[tuple[str, str, float, str]]) -> list[Advi
         Advice(
             do=f"don't read {place} every step: sum on the device, read when it is logged",
             why="each read waits until the device has done everything queued so far",
-            code="total += loss.detach()\nif step % 50 == 0:\n    log(total.item() / 50)\n    total.zero_()",
+            code="total = torch.zeros((), device=device)  # before the loop\n"
+            "total += loss.detach()\nif step % 50 == 0:\n    log(total.item() / 50)\n    total.zero_()",
         )
     ]
     if loop is not None and any(step.sync_count and step.sync_count > 8 for step in loop.steps):

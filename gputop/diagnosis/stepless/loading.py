@@ -51,7 +51,7 @@ def loader(facts: Facts, seen: Seen) -> Iterator[Candidate]:
             f"{at}: each runs several threads, which fight for the cores",
             [Advice(do="one thread for each worker", why="numeric libraries open a thread pool in every worker",
                     code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
-                    "# or OMP_NUM_THREADS=1 in the environment")],
+                    "# DataLoader(..., worker_init_fn=worker_init); or OMP_NUM_THREADS=1 in the environment")],
         )  # fmt: skip
     elif _has_room(facts, seen, case):
         more = max(4, 2 * (seen.workers or 1))
