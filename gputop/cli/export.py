@@ -17,6 +17,7 @@ from gputop.cli.options import debug_option
 from gputop.cli.progress import Progress
 from gputop.cli.recorded import tell
 from gputop.cli.stretch import Stretch, opened, stretch
+from gputop.figures import counted, size
 from gputop.recording.export import FORMATS, Missing, load, target
 from gputop.recording.export.material import Material
 from gputop.records import TYPES, Record, Reply, Request
@@ -124,7 +125,7 @@ def _hint(part: Stretch, out: str) -> None:
     if guess > BIG_BYTES and out != target.STDOUT:
         some = max(0.1, 100 * share * BIG_BYTES / guess)
         print(
-            f"gputop: this will be about {guess / 1e9:.1f} GB, more than a trace viewer opens with ease; "
+            f"gputop: this will be about {size(guess)}, more than a trace viewer opens with ease; "
             f"take a part of it, such as --from 50% --until {50 + min(50, some):.3g}%",
             file=sys.stderr,
         )
@@ -159,8 +160,7 @@ def _sentence(error: OSError, out: str) -> str:
 def _told(counts: dict[type[Record] | None, int]) -> str:
     parts = []
     for cls, count in counts.items():
-        of = f" {_tag(cls)}" if cls is not None else ""
-        parts.append(f"{count:,}{of} record{'' if count == 1 else 's'}".replace(",", " "))
+        parts.append(counted(count, f"{_tag(cls)} record" if cls is not None else "record"))
     return ", ".join(parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from gputop.recording.destination import size
+from gputop.figures import count, counted, size, span
 from gputop.recording.state import RecordingState
 from gputop.report.plain import PlainStream
 from gputop.view import View
@@ -37,13 +37,12 @@ class Journal:
 
     def ended(self, state: RecordingState, seconds: float) -> None:
         """The last line: what there is, and how to look at it."""
-        lost = f", {state.dropped:,} records lost" if state.dropped else ""
-        runs = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
-        steps = "1 step" if state.steps == 1 else f"{state.steps:,} steps"
+        lost = f", {counted(state.dropped, 'record')} lost" if state.dropped else ""
+        runs, steps = counted(len(self._runs), "run"), counted(state.steps, "step")
         there = Path(state.path).exists()
         where = f"; see what held them back:  gputop report {state.path}" if there and self._runs else ""
         if there and state.steps_here is not None:
-            where = f"; {state.steps_here:,} of the steps are in the file that is left{where}"
+            where = f"; {count(state.steps_here)} of the steps are in the file that is left{where}"
         if not there:
             where = f"; no file is left at {state.path}"
         self._say(f"{_now()} recorded {steps} of {runs} in {span(seconds)}{lost}, {size(state.bytes)}{where}")
@@ -57,14 +56,6 @@ class Journal:
             self._mute = True
         except OSError:
             return
-
-
-def span(seconds: float) -> str:
-    """A span of time in words: "48 s", "12 min", "3 h 05 min"."""
-    minutes = round(seconds / 60)
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def _now() -> str:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from gputop.figures import span
+
 PATIENCE_S = 2.0
 """Nothing is said of what takes less."""
 
@@ -33,7 +35,7 @@ class Progress:
             return
         share = min(1.0, max(0.0, share))
         left = (now - self._began) * (1 - share) / share if share > 0.01 else None
-        text = f"{self._what} {100 * share:3.0f} %" + (f", {_span(left)} left" if left is not None else "")
+        text = f"{self._what} {100 * share:3.0f} %" + (f", {span(left)} left" if left is not None else "")
         if self._bar:
             full = round(WIDTH * share)
             self._stream.write(f"\r{'#' * full}{'.' * (WIDTH - full)} {text}\x1b[K")
@@ -49,7 +51,3 @@ class Progress:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
             self._drawn = False
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -14,6 +14,7 @@ from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option
 from gputop.cli.progress import Progress
 from gputop.cli.recorded import tell
+from gputop.figures import count, counted
 from gputop.recording.errors import Unreadable
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ def command(file: Path, out: Path | None, force: bool) -> int:
     finally:
         progress.clear()
     tell(list(found.warnings))
-    print(f"{out}: {amount(sum(found.saved.values()), 'record')} saved ({by_type(found.saved)}), {_span(found)}")
+    print(f"{out}: {counted(sum(found.saved.values()), 'record')} saved ({by_type(found.saved)}), {_span(found)}")
     if found.missing:
-        print(f"missing: {amount(found.missing, 'record')}" + "".join(f"\n  {_gap(gap)}" for gap in _worst(found)))
+        print(f"missing: {counted(found.missing, 'record')}" + "".join(f"\n  {_gap(gap)}" for gap in _worst(found)))
         if len(found.gaps) > NAMED_GAPS:
-            print(f"  and less at {amount(len(found.gaps) - NAMED_GAPS, 'other place')}")
+            print(f"  and less at {counted(len(found.gaps) - NAMED_GAPS, 'other place')}")
     elif found.whole:
         print("nothing is missing")
     return 0
@@ -104,15 +105,10 @@ def cannot_write(error: OSError, out: Path) -> Failure:
     return Failure(f"{out} can't be written: {why}; nothing was left behind; name another place with -o")
 
 
-def amount(count: int, what: str) -> str:
-    """A count in words: "1 254 records"."""
-    return f"{count:,}".replace(",", " ") + f" {what}{'' if count == 1 else 's'}"
-
-
 def by_type(counts: dict[str, int]) -> str:
     """Counts by name, the most first."""
     ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{name} {count:,}".replace(",", " ") for name, count in ordered)
+    return ", ".join(f"{name} {count(number)}" for name, number in ordered)
 
 
 def _worst(found: Recovery) -> list[Gap]:
@@ -121,7 +117,7 @@ def _worst(found: Recovery) -> list[Gap]:
 
 
 def _gap(gap: Gap) -> str:
-    records = amount(gap.count, "record")
+    records = counted(gap.count, "record")
     if gap.from_ns is None:
         return f"{records} at the beginning"
     if gap.to_ns is None:

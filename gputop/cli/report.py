@@ -63,7 +63,7 @@ def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, 
 
 def _write(out: str, text: str, source: Path, *, force: bool, told: bool) -> None:
     """The page, into a file or to stdout; it comes first, so that it is there if nobody reads the rest. May fail."""
-    from gputop.recording.destination import size
+    from gputop.figures import size
     from gputop.recording.export import target
 
     content = text.encode()

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from gputop.figures import counted
 from gputop.records import Step, Verdict
 from gputop.report.text import run_title, verdict_line
 from gputop.tracks import S
@@ -82,7 +83,7 @@ class _Telling:
             if track.ended is not None and run_id not in self._ended:
                 self._ended.add(run_id)
                 words = "ended" if track.ended == "ended" else "its process vanished without a word"
-                yield from self._at(now_ns, f"{title}: {words} after {track.train_steps} steps")
+                yield from self._at(now_ns, f"{title}: {words} after {counted(track.train_steps, 'step')}")
 
     def _at(self, now_ns: int, text: str) -> Iterator[str]:
         local = time.localtime(now_ns / 1e9)

@@ -14,7 +14,8 @@ from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option
 from gputop.cli.progress import Progress
 from gputop.cli.recorded import tell
-from gputop.cli.recover import amount, beside, by_type, cannot_write, given
+from gputop.cli.recover import beside, by_type, cannot_write, given
+from gputop.figures import counted
 from gputop.recording.errors import Unreadable
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def command(file: Path, out: Path | None, force: bool) -> int:
     finally:
         progress.clear()
     tell(warnings)
-    print(f"{out}: {amount(sum(counts.values()), 'record')} ({by_type(counts)})")
-    removed = [amount(len(found), kind) for kind in KINDS if (found := scrubber.names.removed.get(kind))]
+    print(f"{out}: {counted(sum(counts.values()), 'record')} ({by_type(counts)})")
+    removed = [counted(len(found), kind) for kind in KINDS if (found := scrubber.names.removed.get(kind))]
     print("removed: " + ", ".join(removed) if removed else "there was nothing to remove")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis import sampled
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.weigh import Judgement
-from gputop.diagnosis.wording import count, ordinal, pct, size, time
+from gputop.diagnosis.wording import count, memory, ordinal, pct, size, time
 
 FULL_MEMORY_PCT = 85.0
 """Device memory in use, percent, that people read as a busy device."""
@@ -84,7 +84,7 @@ def _sources(facts: Facts) -> list[str]:
     window, said = facts.window, sampled.notices(facts)
     if facts.device.on_gpu:
         said += [
-            f"process {one.pid}{f' ({one.name})' if one.name else ''} holds {size(one.mem_bytes)} on the same GPU; "
+            f"process {one.pid}{f' ({one.name})' if one.name else ''} holds {memory(one.mem_bytes)} on the same GPU; "
             "whether it computes is not known"
             for one in facts.device.neighbours[:1]
             if one.sm_pct is None and one.mem_bytes is not None and one.mem_bytes >= NEIGHBOUR_BYTES

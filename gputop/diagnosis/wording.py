@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
+from gputop import figures
 
-def time(ms: float) -> str:
-    """A duration given in milliseconds, with two or three significant figures and the unit that suits it."""
-    if ms >= 60_000:
-        return f"{ms / 60_000:.1f} min"
-    if ms >= 1_000:
-        return f"{ms / 1_000:.3g} s" if ms < 100_000 else f"{ms / 1_000:.0f} s"
-    if ms >= 100:
-        return f"{ms:.0f} ms"
-    if ms >= 1:
-        return f"{ms:.3g} ms"
-    return f"{ms * 1_000:.3g} us"
+time = figures.ms
+"""A duration given in milliseconds, with three significant figures and the unit that suits it."""
 
 
 def of_step(part_ms: float, step_ms: float) -> str:
@@ -42,18 +34,19 @@ def pct(value: float) -> str:
 
 def count(number: float, noun: str) -> str:
     """A count with its noun: "1 worker", "4 workers", "2.5 cores"."""
-    text = f"{number:.0f}" if float(number).is_integer() or number >= 10 else f"{number:.1f}"
-    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
-
-
-def size(bytes_: float) -> str:
-    """A number of bytes in MB or GB (powers of 1000, as drivers' figures are read)."""
-    if bytes_ >= 1e9:
-        return f"{bytes_ / 1e9:.3g} GB"
-    return f"{bytes_ / 1e6:.3g} MB"
+    if float(number).is_integer() or number >= 10:
+        return figures.counted(number, noun)
+    return f"{number:.1f} {noun}s"
 
 
 def ordinal(number: int) -> str:
     """A place in a row: 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+memory = figures.memory
+"""A number of bytes that memory holds, in powers of 1024."""
+
+size = figures.size
+"""A number of bytes that were moved, in powers of 1000."""

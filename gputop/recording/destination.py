@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from gputop.figures import counted, size
 from gputop.recording import volume
 from gputop.recording.errors import Unreadable
 from gputop.recording.naming import JOURNALS, Identity, identity, vacant, whereabouts
@@ -269,15 +270,7 @@ def reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def size(count: int) -> str:
-    """A size in words: "1.5 GB"."""
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count} B"
-
-
 def _gap(lost: Lost, why: str | None) -> Event:
     cause = why.partition(";")[0] if why is not None else "they came faster than they could be written"
-    label = f"{lost.count} records were not recorded: {cause}"
+    label = f"{counted(lost.count, 'record')} {'was' if lost.count == 1 else 'were'} not recorded: {cause}"
     return Event(t=lost.from_ns, kind="gap", label=label, dur_ns=lost.to_ns - lost.from_ns)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from gputop import figures as fig
 from gputop.diagnosis.phases import STANDARD
 from gputop.report.diff_noise import FEWEST, MIN_STEPS, Ratio, compare, pace, stretches, typical
 from gputop.report.diff_settings import Change, changes
@@ -177,4 +178,4 @@ def _starts(side: Side) -> str:
     one = side.figures
     if not one.epoch_starts or one.epoch_start_ms is None:
         return "none"
-    return f"{one.epoch_starts} of {one.epoch_start_ms:,.0f} ms ({_starts_pct(side):.0f} % of the time)"
+    return f"{one.epoch_starts} of {fig.ms(one.epoch_start_ms)} ({_starts_pct(side):.0f} % of the time)"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gputop import figures as fig
 from gputop.recording.past import Info, RunSpan
 
 
@@ -54,5 +55,5 @@ def ranks_of(span: RunSpan, spans: Sequence[RunSpan]) -> dict[int, str]:
 
 
 def _listed(spans: Sequence[RunSpan]) -> str:
-    named = [f"{one.run.run_id} ({one.steps} steps)" for one in spans]
+    named = [f"{one.run.run_id} ({fig.counted(one.steps, 'step')})" for one in spans]
     return ", ".join(named[:8]) + (f" and {len(named) - 8} more" if len(named) > 8 else "")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gputop import figures as fig
 from gputop.records import clean
-from gputop.report import figures as fig
 from gputop.report.diff import SAME_BATCH, Comparison, Phase
 from gputop.report.diff_side import Side
 
@@ -90,7 +90,7 @@ def _more_at_once(found: Comparison) -> str | None:
     parts = []
     a, b = found.a.figures.batch, found.b.figures.batch
     if a and b and abs(a / b - 1) > SAME_BATCH:
-        parts.append(f"batch {a:.4g} to {b:.4g}")
+        parts.append(f"batch {fig.number(a)} to {fig.number(b)}")
     ranks = [side.run.world_size or 1 for side in (found.a, found.b)]
     if ranks[0] != ranks[1]:
         parts.append(f"{ranks[0]} to {ranks[1]} ranks")

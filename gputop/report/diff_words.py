@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from gputop import figures as fig
 from gputop.records import clean
-from gputop.report import figures as fig
 from gputop.report.diff import Comparison, Phase
 from gputop.report.diff_figures import QUANTILES
 from gputop.report.diff_sentence import job_rate, sentence
@@ -132,7 +132,7 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:g}"
+        return fig.number(value)
     if isinstance(value, int):
         return fig.count(value)
     if isinstance(value, (list, tuple)):

@@ -15,6 +15,7 @@ from string import Template
 from typing import Any
 
 from gputop import __version__
+from gputop import figures as fig
 from gputop.report import words
 from gputop.report.markup import esc
 from gputop.report.plotting import encoded, plotted
@@ -90,7 +91,7 @@ def _tail(report: Json, series: Series) -> str:
         [
             machine_section(report),
             time_section(report, series),
-            f"<footer>gputop {esc(__version__)} judged this {how} ({report['judgements']:,} times). "
+            f"<footer>gputop {esc(__version__)} judged this {how} ({fig.count(report['judgements'])} times). "
             "The page is complete in itself and asks nothing of any network.</footer>",
         ]
     )

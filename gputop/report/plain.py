@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from gputop.figures import counted
 from gputop.records import clean
 from gputop.report.text import gpu_line, run_title, sampler_line, verdict_line
 from gputop.view import View
@@ -34,7 +35,7 @@ class PlainStream:
                 yield f"{when} {title}{mark}: {verdict_line(run.verdict)}"
             if run.state in ("ended", "lost") and self._states.get(run.run.run_id) != run.state:
                 words = "ended" if run.state == "ended" else "its process vanished without a word"
-                yield f"{when} {title}{mark}: {words} after {run.steps_total} steps"
+                yield f"{when} {title}{mark}: {words} after {counted(run.steps_total, 'step')}"
             self._states[run.run.run_id] = run.state
         self._since_ns = view.now_ns if self._since_ns is None else self._since_ns
         patient = view.now_ns - self._since_ns >= PATIENCE_NS

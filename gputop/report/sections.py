@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gputop import figures as fig
 from gputop.diagnosis.causes import FAMILIES
-from gputop.report import figures as fig
 from gputop.report import words
 from gputop.report.markup import esc, grid, items, tag
 from gputop.report.paper import BAR
@@ -85,7 +85,7 @@ def _evidence(verdict: Json) -> str:
                 f'<span class="{sign[0]}" title="speaks {sign[0]} it">{sign[1]}</span>',
                 piece["signal"],
                 words.value(piece["value"], piece["unit"]).removeprefix(": ") or NONE,
-                NONE if threshold is None else f"{threshold:.4g}{' ' + piece['unit'] if piece['unit'] else ''}",
+                NONE if threshold is None else f"{fig.number(threshold)}{' ' + piece['unit'] if piece['unit'] else ''}",
                 piece["source"] or NONE,
             ]
         )

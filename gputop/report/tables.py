@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gputop import figures as fig
 from gputop.records import clean
-from gputop.report import figures as fig
 from gputop.report.paper import cells
 
 Json = dict[str, Any]

@@ -6,14 +6,13 @@ import time
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from gputop import figures as fig
 from gputop.records import Gpu, Host, Run, Sampler, Verdict, clean
 from gputop.report import summary, words
 from gputop.report.judged import Judged
 from gputop.report.paper import Paper, joined, paragraph
 from gputop.report.words import LONG
 from gputop.view import RunView, View
-
-GIB = 1024**3
 
 SHORT = {
     "data": "data", "h2d": "h2d", "forward": "fwd", "backward": "bwd", "optimizer": "opt", "sync": "sync",
@@ -85,11 +84,11 @@ def _view_lines(view: View, idle: Verdict | None, paper: Paper) -> Iterator[str]
 
 
 def _run_lines(run: RunView, paper: Paper) -> Iterator[str]:
-    facts = [run_title(run.run), f"step {run.steps_total:,}".replace(",", " ")]
+    facts = [run_title(run.run), f"step {fig.count(run.steps_total)}"]
     if run.step_ms is not None:
-        facts.append(f"{_ms(run.step_ms['p50'])} a step (p95 {_ms(run.step_ms['p95'])})")
+        facts.append(f"{fig.ms(run.step_ms['p50'])} a step (p95 {fig.ms(run.step_ms['p95'])})")
     if run.samples_per_s:
-        facts.append(f"{run.samples_per_s:.0f} samples/s")
+        facts.append(f"{fig.rate(run.samples_per_s)} samples/s")
     if run.state not in ("training", "starting"):
         facts.append({"ended": "ended", "lost": "process vanished", "stalled": "stalled"}[run.state])
     yield from paragraph(joined(facts), paper.width, "", "  ")
@@ -124,7 +123,7 @@ def gpu_line(gpu: Gpu) -> str:
     elif "util_pct" in (gpu.unsupported or ()):
         parts.append("utilization not supported")
     if gpu.mem_used_bytes is not None and gpu.mem_total_bytes:
-        parts.append(f"{gpu.mem_used_bytes / GIB:.1f} of {gpu.mem_total_bytes / GIB:.0f} GiB")
+        parts.append(fig.used_of(gpu.mem_used_bytes, gpu.mem_total_bytes))
     if gpu.power_w is not None:
         parts.append(f"{gpu.power_w:.0f} W")
     if gpu.temp_c is not None:
@@ -140,7 +139,7 @@ def host_line(host: Host) -> str:
     if host.iowait_pct is not None:
         parts.append(f"iowait {host.iowait_pct:.0f} %")
     if host.mem_used_bytes is not None and host.mem_total_bytes:
-        parts.append(f"memory {host.mem_used_bytes / GIB:.1f} of {host.mem_total_bytes / GIB:.0f} GiB")
+        parts.append(f"memory {fig.used_of(host.mem_used_bytes, host.mem_total_bytes)}")
     return " · ".join(parts)
 
 
@@ -149,9 +148,3 @@ def sampler_line(sampler: Sampler) -> str:
     return f"{clean(sampler.backend, 30)}: {clean(sampler.state, 30)}" + (
         f": {clean(sampler.why, 300)}" if sampler.why else ""
     )
-
-
-def _ms(value: float) -> str:
-    if value >= 10_000:
-        return f"{value / 1000:.1f} s"
-    return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from gputop import figures as fig
 from gputop.records import clean
-from gputop.report import figures as fig
 from gputop.report.paper import BOLD, DIM, Paper, bar, code, joined, paragraph
 from gputop.report.tables import epoch_rows, gpu_rows, rank_rows, table
 
@@ -122,7 +122,7 @@ def facts(run: Json, ranks: int) -> list[str]:
         out.append(f"rank {run['rank']}/{run['world_size']}")
     if run["pid"] and ranks == 1:
         out.append(f"pid {run['pid']}")
-    out.append(f"{fig.count(run['steps'])} step{'s' if run['steps'] != 1 else ''}" + (" a rank" if ranks > 1 else ""))
+    out.append(fig.counted(run["steps"], "step") + (" a rank" if ranks > 1 else ""))
     if run["step_ms"]["p50"] is not None:
         out.append(f"usually {fig.ms(run['steady_ms']['p50'] or run['step_ms']['p50'])} a step")
     if run["steps_per_s"]:
@@ -166,7 +166,9 @@ def verdict_lines(verdict: Json, gain_words: list[str], paper: Paper) -> Iterato
         yield from paragraph(joined(gain_words), paper.width, "  ")
     for piece in verdict["evidence"][:6]:
         sign = "  + " if piece["supports"] else "  - "
-        yield from paragraph(clean(piece["signal"], LONG) + value(piece["value"], piece["unit"]), paper.width, sign)
+        yield from paragraph(
+            clean(piece["signal"], LONG) + value(piece["value"], piece["unit"]) + _limit(piece), paper.width, sign
+        )
     if verdict["runner_up"] is not None:
         share = verdict["runner_up"]["share_pct"]
         yield f"  next: {verdict['runner_up']['cause']}" + (f" ({fig.pct(share)})" if share is not None else "")
@@ -178,8 +180,16 @@ def value(figure: float | str | None, unit: str | None) -> str:
         return ""
     if figure == 1 and unit is not None:
         unit = unit.removesuffix("s")
-    shown = clean(figure, 200) if isinstance(figure, str) else f"{figure:.4g}"
+    shown = clean(figure, 200) if isinstance(figure, str) else fig.number(figure)
     return f": {shown}{' ' + unit if unit else ''}"
+
+
+def _limit(piece: Json) -> str:
+    """On which side of its threshold a signal's value lies: " (over 15)"; nothing where there is none."""
+    figure, threshold = piece["value"], piece["threshold"]
+    if threshold is None or figure is None or isinstance(figure, str) or figure == threshold:
+        return ""
+    return f" ({'over' if figure > threshold else 'under'} {fig.number(threshold)})"
 
 
 def _labelled(label: str, text: str, paper: Paper) -> Iterator[str]:
@@ -243,7 +253,7 @@ def episode_words(episode: Json) -> str:
     """How often an episode came, how long it took, and its share of the time."""
     parts = []
     if episode["count"] is not None:
-        parts.append(f"{fig.count(episode['count'])} time{'s' if episode['count'] != 1 else ''}")
+        parts.append(fig.counted(episode["count"], "time"))
     if episode["period_steps"] is not None:
         parts.append(f"every {fig.count(episode['period_steps'])} steps")
     elif episode["period_s"] is not None:
@@ -306,7 +316,7 @@ def gpu_words(gpu: Json) -> list[str]:
     elif "util_pct" in (gpu["unsupported"] or ()):
         out.append("utilization not supported")
     if gpu["mem_peak_bytes"] is not None and gpu["mem_total_bytes"]:
-        out.append(f"memory at most {fig.gib(gpu['mem_peak_bytes'])} of {gpu['mem_total_bytes'] / fig.GIB:.0f} GiB")
+        out.append(f"memory at most {fig.used_of(gpu['mem_peak_bytes'], gpu['mem_total_bytes'])}")
     if gpu["power_mean_w"] is not None:
         limit = f" of {gpu['power_limit_w']:.0f} W" if gpu["power_limit_w"] else ""
         out.append(f"{gpu['power_mean_w']:.0f} W on average, at most {gpu['power_max_w']:.0f}{limit or ' W'}")
@@ -328,5 +338,5 @@ def host_words(host: Json) -> list[str]:
     if host["iowait_mean_pct"] is not None:
         out.append(f"iowait {fig.pct(host['iowait_mean_pct'])}")
     if host["mem_peak_bytes"] is not None and host["mem_total_bytes"]:
-        out.append(f"memory at most {fig.gib(host['mem_peak_bytes'])} of {host['mem_total_bytes'] / fig.GIB:.0f} GiB")
+        out.append(f"memory at most {fig.used_of(host['mem_peak_bytes'], host['mem_total_bytes'])}")
     return out

@@ -1,8 +1,11 @@
-"""Figures as text: short, steady in width, and never a zero where a value is not known."""
+"""Figures where room is short and repainting costs: as gputop.figures has them, but coarser, and with signs for what is
+not known."""
 
 from __future__ import annotations
 
 from math import isfinite
+
+from gputop import figures
 
 UNKNOWN = "–"
 UNSUPPORTED = "n/a"
@@ -10,34 +13,22 @@ FAILED = "failed"
 
 _BYTES = ("B", "K", "M", "G", "T", "P")
 
+count = figures.count
+
+
+def file_size(bytes_: float) -> str:
+    """A file's size, in powers of 1000: "475 kB", "1.2 MB"."""
+    return figures.size(bytes_, coarse=True)
+
 
 def ms(value: float | None) -> str:
     """A duration given in milliseconds."""
-    if value is None or not isfinite(value):
-        return UNKNOWN
-    if value < 0.0995:
-        return f"{value * 1000:.0f} µs"
-    if value < 9.95:
-        return f"{value:.1f} ms"
-    if value < 9_999.5:
-        return f"{value:.0f} ms"
-    return seconds(value / 1000)
+    return UNKNOWN if value is None or not isfinite(value) else figures.ms(value, coarse=True)
 
 
 def seconds(value: float) -> str:
-    """A duration in seconds: "4.2 s", "35 s", "2 m 10 s", "1 h 05 m", "3 d 4 h"."""
-    if not isfinite(value):
-        return UNKNOWN
-    if value < 9.95:
-        return f"{value:.1f} s"
-    whole = round(value)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02d} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} m"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+    """A duration in seconds: "4.2 s", "35 s", "2 min 10 s", "1 h 05 min", "3 d 4 h"."""
+    return figures.span(value) if isfinite(value) else UNKNOWN
 
 
 def held(ns: int) -> str:
@@ -45,25 +36,12 @@ def held(ns: int) -> str:
     whole = max(0, ns) // 1_000_000_000
     if whole < 60:
         return f"{whole - whole % 5} s"
-    if whole < 3600:
-        return f"{whole // 60} m"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} m"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
-
-
-def count(value: int) -> str:
-    """A whole number in groups of three."""
-    return f"{value:,}".replace(",", " ")
+    return f"{whole // 60} min" if whole < 3600 else figures.span(whole)
 
 
 def pct(value: float | None) -> str:
     """A percentage; below one, with a decimal, so that little and nothing differ."""
-    if value is None or not isfinite(value):
-        return UNKNOWN
-    if 0 < value < 0.95:
-        return f"{max(0.1, value):.1f} %"
-    return f"{value:.0f} %"
+    return UNKNOWN if value is None or not isfinite(value) else figures.pct(value)
 
 
 def number(value: float | None, digits: int = 1) -> str:
@@ -71,13 +49,13 @@ def number(value: float | None, digits: int = 1) -> str:
     if value is None or not isfinite(value):
         return UNKNOWN
     if value == 0 or abs(value) >= 99.5:
-        return count(round(value))
+        return count(value)
     text = f"{value:.{0 if abs(value) >= 9.95 else digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text and float(text) == int(float(text)) else text
 
 
 def size(value: float | None) -> str:
-    """Bytes in powers of 1024: "41 G", "3.2 G", "512 M"."""
+    """What memory holds, in powers of 1024: "41 G", "3.2 G", "512 M"."""
     if value is None or not isfinite(value):
         return UNKNOWN
     amount, unit = float(value), 0
@@ -101,6 +79,4 @@ def used_of(used: float | None, total: float | None) -> str:
 
 def rate(value: float | None) -> str:
     """Bytes a second."""
-    if value is None or not isfinite(value):
-        return UNKNOWN
-    return f"{size(value)}B/s" if value >= 1023.5 else f"{value:.0f} B/s"
+    return UNKNOWN if value is None or not isfinite(value) else figures.bytes_s(value, coarse=True)

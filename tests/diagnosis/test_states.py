@@ -77,7 +77,7 @@ def test_a_run_that_was_just_met_is_given_time_to_tell_its_steps() -> None:
     judge_ = Judge()
     said = judge_.update(window(records, now_ns=T0 + 1 * S))
     assert (said.cause, said.tentative) == ("warmup", True)
-    assert said.headline.startswith("just met: 5000 steps so far")
+    assert said.headline.startswith("just met: 5,000 steps so far")
     assert judge_.update(window(records, now_ns=T0 + 9 * S)).cause == "warmup"
     assert judge_.update(window(records, now_ns=T0 + 12 * S)).cause == "unknown"
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from gputop import figures as fig
 from gputop.cli import run
 from gputop.records import Gpu, Host, Run, Step, to_json
-from gputop.report import figures as fig
 from gputop.report import page, summary, words
 from gputop.report.judged import Judged, judge_trace
 from gputop.report.plotting import encoded, plotted

@@ -41,7 +41,7 @@ def test_the_corner_says_where_the_picture_stands(changes: dict[str, object], wi
     view = views.replay(**changes)
     assert corner(view) == wide
     assert corner(view, 18) == narrow
-    assert corner(views.live()) == corner(views.live(), 18) == "● live · 14 m"
+    assert corner(views.live()) == corner(views.live(), 18) == "● live · 14 min"
 
 
 def test_the_corner_of_a_replay_still_says_that_a_run_ended() -> None:
@@ -124,8 +124,8 @@ def test_what_was_said_then_has_its_place_on_the_page_of_reasons() -> None:
 
 
 def test_a_recording_shows_for_how_long_and_how_large() -> None:
-    assert "● REC 1.2 MB" in text(views.recording()).splitlines()[0]
-    assert "● REC 10 s · 1.2 MB" in text(views.recording(), 120, 40).splitlines()[0]
+    assert "● REC 1.3 MB" in text(views.recording()).splitlines()[0]
+    assert "● REC 10 s · 1.3 MB" in text(views.recording(), 120, 40).splitlines()[0]
     assert "● REC 0 B" in text(views.recording(bytes=0)).splitlines()[0]
     assert "REC" not in text(views.live(), 120, 40)
 
@@ -145,7 +145,7 @@ def test_the_page_of_sources_tells_of_time_and_recording() -> None:
     view = views.recording(dropped=3, said=("the disk was full for 12 s",))
     shown = "\n".join(map(plain, info.draw(Sight(view=view, slow=view), 120)))
     for part in ("what was collected so far, 0:15:00 long", "gputop-20260921-141000.gputop", "65 steps",
-                 "for 12 s, 1.2 MB on disk",
+                 "for 12 s, 1.3 MB on disk",
                  "3 records lost", "the disk was full for 12 s"):  # fmt: skip
         assert part in shown, part
     replay = views.replay(skip_idle=True)

@@ -7,7 +7,7 @@ from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.device import reserves
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.launching import launching
-from gputop.diagnosis.wording import pct, time
+from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
 ID = "small-model"
@@ -96,7 +96,7 @@ def _headline(facts: Facts, params: int | None) -> str:
     assert loop is not None
     parts = [f"steps of {time(loop.mean_ms)}"]
     if params is not None:
-        parts.insert(0, f"{params:,} parameters".replace(",", " "))
+        parts.insert(0, count(params, "parameter"))
     if device.mem_pct is not None:
         parts.append(f"{pct(device.mem_pct)} of its memory")
     if device.power_ratio is not None:

@@ -25,15 +25,11 @@ def indicator(view: View, width: int) -> Line:
     if state is None or width <= 0:
         return fit([], width)
     if state.state == "recording":
-        size = _size(state)
+        size = figures.file_size(state.bytes)
         lasted = f"{figures.held(view.now_ns - state.since_ns)} · " if width >= WIDE else ""
         return right([Span("● REC ", "tone.bad"), Span(f"{lasted}{size} ")], width)
     sign, style = ("! REC ", "tone.bad") if state.state == "waiting" else ("○ REC ", "tone.warn")
     return right([Span(sign, style), Span(f"{clean(state.state, 10)} ", style)], width)
-
-
-def _size(state: RecordingState) -> str:
-    return f"{figures.size(state.bytes)}{'' if state.bytes < 1023.5 else 'B'}"
 
 
 def trouble(state: RecordingState | None) -> str:
@@ -48,7 +44,7 @@ def summary(state: RecordingState, now_ns: int) -> str:
     """The recording in words, for the page of sources."""
     parts = [
         clean(state.path, 120), f"for {figures.seconds(max(0, now_ns - state.since_ns) / 1e9)}",
-        f"{_size(state)} on disk",
+        f"{figures.file_size(state.bytes)} on disk",
         f"{figures.count(state.steps)} steps",
         f"{figures.count(state.dropped)} records lost" if state.dropped else "", trouble(state),
     ]  # fmt: skip

@@ -77,7 +77,7 @@ def axis_labels(view: View, cells: int) -> str:
 def _age_label(seconds: int) -> str:
     if seconds < 120:
         return f"-{seconds} s"
-    return f"-{seconds / 60:g} m" if seconds < 7200 else f"-{seconds / 3600:g} h"
+    return f"-{seconds / 60:g} min" if seconds < 7200 else f"-{seconds / 3600:g} h"
 
 
 def _place(out: list[str], label: str, cell: int) -> None:

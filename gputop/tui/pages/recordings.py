@@ -43,7 +43,7 @@ def _entry(kept: Kept) -> listing.Entry:
         Span(_when(kept)),
         Span(figures.UNKNOWN if kept.long_ns is None else figures.seconds(kept.long_ns / 1e9)),
         Span(trained),
-        Span(figures.size(kept.size), "dim"),
+        Span(figures.file_size(kept.size), "dim"),
         Span(figures.UNKNOWN if kept.steps is None else figures.count(kept.steps), "dim"),
         Span("not readable" if kept.fault else state, "bad" if kept.fault else "warn"),
         Span(clean(", ".join(kept.hosts), 100), "dim"),
