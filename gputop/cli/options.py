@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from gputop.cli import characters
 from gputop.records import clean
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,6 +87,9 @@ def configured(options: dict[str, Any]) -> dict[str, Any]:
     settings, faults = config.in_force(found, {name: options.get(name) for name in SCREEN_NAMES}, os.environ)
     for fault in faults:
         print(f"gputop: {clean(fault, 500)}", file=sys.stderr)
+    drawn = config.options_of(settings)
+    if drawn.get("ascii_"):
+        characters.only_ascii()
     return {
-        **options, **config.options_of(settings), "config": found.path, "keys": found.keys, "faults": tuple(faults),
+        **options, **drawn, "config": found.path, "keys": found.keys, "faults": tuple(faults),
     }  # fmt: skip

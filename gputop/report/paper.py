@@ -61,7 +61,12 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True):
         text = text.replace(GLUE, " ")
         if not self.ascii:
             return text
-        return text.translate(_ASCII).encode("ascii", "replace").decode()
+        return to_ascii(text)
+
+
+def to_ascii(text: str) -> str:
+    """Text in the nearest ASCII characters; what has none becomes a question mark."""
+    return text if text.isascii() else text.translate(_ASCII).encode("ascii", "replace").decode()
 
 
 def paper_for(

@@ -27,7 +27,7 @@ def test_the_report_is_named_where_there_is_something_to_report(
     capsys.readouterr()
     journal.ended(state(file, steps=7), 9)
     said = capsys.readouterr().out
-    assert "recorded 7 steps of 1 run in 9 s" in said
+    assert "recorded 7 steps of 1 run in 9.0 s" in said
     assert said.endswith(f"gputop report {file}\n")
 
 
@@ -52,7 +52,7 @@ def test_of_a_file_that_was_moved_it_tells_what_is_in_the_one_that_is_left(
     capsys.readouterr()
     journal.ended(msgspec.structs.replace(state(file, steps=1753), steps_here=567), 9)
     said = capsys.readouterr().out
-    assert "recorded 1,753 steps of 1 run in 9 s" in said
+    assert "recorded 1,753 steps of 1 run in 9.0 s" in said
     assert "; 567 of the steps are in the file that is left; see what held them back:" in said
 
 
