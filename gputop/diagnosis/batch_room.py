@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gputop import figures
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.input_wait import loader_code
 from gputop.diagnosis.numbers import median
-from gputop.diagnosis.wording import pct, size
+from gputop.diagnosis.wording import memory, pct
 from gputop.records import Advice
 
 USABLE = 0.9
@@ -74,8 +75,7 @@ def larger_batch(facts: Facts, why: str) -> list[Advice]:
     if not room.worth_it:
         return []
     said = (
-        f"up to about {room.fits:,}".replace(",", " ")
-        + f" should fit: a sample takes {size(room.sample_bytes)} or less"
+        f"up to about {figures.count(room.fits)}" + f" should fit: a sample takes {memory(room.sample_bytes)} or less"
     )
     return [
         Advice(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis import sampled
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.weigh import Judgement
-from gputop.diagnosis.wording import count, memory, ordinal, pct, size, time
+from gputop.diagnosis.wording import count, memory, ordinal, pct, time
 
 FULL_MEMORY_PCT = 85.0
 """Device memory in use, percent, that people read as a busy device."""

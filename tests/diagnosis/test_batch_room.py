@@ -56,7 +56,7 @@ def test_unknown_memory_or_batch_gives_no_estimate(given: dict[str, Any]) -> Non
 def test_the_advice_names_the_largest_and_prints_code() -> None:
     seen = facts(low(mem_used_bytes=21 * GB), mem_allocated_bytes=4 * GB, mem_reserved_bytes=20 * GB)
     (advice,) = larger_batch(seen, "why")
-    assert advice.do == "batch_size 32 → 64; up to about 134 should fit: a sample takes 537 MB or less"
+    assert advice.do == "batch_size 32 → 64; up to about 134 should fit: a sample takes 512 MiB or less"
     assert advice.code is not None
     assert "batch_size=64" in advice.code
     assert "estimate" in (advice.why or "")

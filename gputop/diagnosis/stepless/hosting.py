@@ -10,7 +10,7 @@ from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, free_share
 from gputop.diagnosis.machine import QUOTA_SHARE
 from gputop.diagnosis.stepless.seen import BUSY_MAIN_PCT, IDLE_PCT, Seen, idle_case, idles, named
-from gputop.diagnosis.wording import pct
+from gputop.diagnosis.wording import count, pct
 from gputop.records import Advice
 
 TRICKLE_PCT = 35.0
@@ -120,7 +120,7 @@ def small(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     yield named(
         small_model.ID, small_model.FAMILY, case, seen.idle,
         f"{device.name} is larger than the work, nothing is wrong: {pct(seen.util)} utilization"
-        + (f", {params:,} parameters".replace(",", " ") if params is not None else ""),
+        + (f", {count(params, 'parameter')}" if params is not None else ""),
         [Advice(do="a larger batch, several runs side by side (MPS, MIG), or a smaller GPU",
                 why="one run alone can't fill this card")],
         healthy=True,
