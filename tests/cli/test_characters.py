@@ -14,6 +14,8 @@ from gputop.simulation.trace import records
 from tests.cli.processes import environment
 from tests.tui.ptys import Terminal
 
+RELEASED = Path(__file__).parents[1] / "recordings" / "v1-run.gputop"
+
 ALL_OF_THEM = (
     "import sys; from gputop.cli import characters, run; characters.fit()\n"
     "for words in sys.stdin.read().splitlines(): print(words, run(words.split()), flush=True)"
@@ -44,7 +46,7 @@ def test_no_command_prints_what_the_locale_lacks(
     lines = [
         f"replay --plain {trace}", f"report {trace}", f"report --json {trace}", f"diff {trace} {trace}",
         f"export {trace} --to csv -o {tmp_path / 'out.csv'}", f"scrub {trace} -o {copy}", "doctor",
-        f"record {tmp_path / 'run.gputop'} --seconds 0.3", f"recover {tmp_path / 'run.gputop'}",
+        f"record {tmp_path / 'run.gputop'} --seconds 0.3", f"recover {RELEASED} -o {tmp_path / 'saved.gputop'}",
     ]  # fmt: skip
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONIO"))}
     done = subprocess.run(
