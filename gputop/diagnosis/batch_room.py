@@ -74,9 +74,7 @@ def larger_batch(facts: Facts, why: str) -> list[Advice]:
         return [Advice(do=bigger, why=why + full)] if used is None or used < FULL_PCT else []
     if not room.worth_it:
         return []
-    said = (
-        f"up to about {figures.count(room.fits)}" + f" should fit: a sample takes {memory(room.sample_bytes)} or less"
-    )
+    said = f"up to about {figures.count(room.fits)} should fit: a sample takes {memory(room.sample_bytes)} or less"
     return [
         Advice(
             do=f"batch_size {room.batch} → {room.target}; {said}",

@@ -39,6 +39,9 @@ BUSY_WORKER_PCT = 85.0
 IDLE_WORKER_PCT = 50.0
 """CPU of one worker below which it mostly waits."""
 
+CHEAPER = "decode once and cache, decode to the size needed"
+"""How a sample is made with less work."""
+
 
 class InputWait(msgspec.Struct, frozen=True, kw_only=True):
     """Time lost to waiting for data. `needed`: workers that would keep up; `workers` None: not known.

@@ -44,6 +44,9 @@ class Launching(msgspec.Struct, frozen=True, kw_only=True):
 FUSED = frozenset(("Adam", "AdamW", "SGD", "Adagrad"))
 """Optimizers of PyTorch that have a fused update."""
 
+COMPILED_UPDATE = "@torch.compile(fullgraph=False)\ndef update():\n    optimizer.step()"
+"""How any optimizer updates in few launches."""
+
 
 def fused_update(model: Model | None) -> Advice:
     """How to update in few launches: the fused optimizer where there is one, else a compiled step."""
@@ -58,7 +61,7 @@ def fused_update(model: Model | None) -> Advice:
     return Advice(
         do=f"compile the update, as {name} has no fused one",
         why=f"{many} parameter tensors are then updated in few launches",
-        code="@torch.compile(fullgraph=False)\ndef update():\n    optimizer.step()",
+        code=COMPILED_UPDATE,
     )
 
 

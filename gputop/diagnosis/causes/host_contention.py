@@ -28,6 +28,8 @@ OTHERS_SHARE = 0.4
 FREE_SHARE = 0.1
 """Share of the usable cores that may be free for the machine to count as full."""
 
+OWN_CORES = Advice(do="run it where the cores are its own", why="its own code would be faster without any change")
+
 
 class Claim(NamedTuple):
     """Time lost to someone else, percent of the step, what says so, and whether it was measured or estimated."""
@@ -180,7 +182,4 @@ def _advice(facts: Facts) -> list[Advice]:
                 code=f"renice -n 10 -p {busiest.pid}",
             )
         )
-    advice.append(
-        Advice(do="run it where the cores are its own", why="its own code would be faster without any change")
-    )
-    return advice
+    return [*advice, OWN_CORES]

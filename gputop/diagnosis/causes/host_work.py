@@ -23,6 +23,9 @@ NOTICE_PCT = 5.0
 WORKING_PCT = 50.0
 """CPU of the training thread (one core = 100) from which the loop computes; below it, it waits."""
 
+RARELY = "if step % 50 == 0:\n    log(metrics)"
+"""How work is done less often than at every step."""
+
 
 def examine(facts: Facts) -> Candidate | None:
     """Whether time between and beside the step's own phases leaves the device idle, and where that code stands."""
@@ -113,7 +116,7 @@ def _advice(facts: Facts, phase: str, site: str | None, form: Shape) -> list[Adv
         why="the device gets no work while the training thread is busy with it"
         if facts.device.on_gpu
         else "no step goes on while the training thread is busy with it",
-        code=None if rare else "if step % 50 == 0:\n    log(metrics)",
+        code=None if rare else RARELY,
     )
     later = [
         Advice(

@@ -8,6 +8,7 @@ from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import LATE_SHARE, blocked, delivered, takes_turns
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
+    CHEAPER,
     ENTER_PCT,
     FREE_SHARE,
     InputWait,
@@ -134,7 +135,7 @@ def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
         Advice(
             do="do less CPU work per sample"
             + (f", most of it at {site}" if (site := worker_site(facts)) else "")
-            + ": decode once and cache, decode to the size needed"
+            + f": {CHEAPER}"
             + (", augment on the GPU" if facts.device.on_gpu else ""),
             why=f"{cost} and no core is left, so more workers would only take turns"
             if facts.machine.cores and facts.machine.worker_pct is not None

@@ -33,6 +33,12 @@ READY_PCT = 15.0
 FULL_SHARE = 0.15
 """Share of usable cores left free below which they are full."""
 
+ONE_THREAD = (
+    "def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
+    "# DataLoader(..., worker_init_fn=worker_init); or OMP_NUM_THREADS=1 in the environment"
+)
+"""How workers are kept from opening thread pools of their own."""
+
 
 def examine(facts: Facts) -> Candidate | None:
     """Whether the loader's threads outnumber the cores that they may use; None unless something says so."""
@@ -95,8 +101,7 @@ def _loop_starved(facts: Facts) -> Candidate | None:
         Advice(
             do="one thread for each worker, or fewer workers",
             why="their thread pools hold the cores while the training thread waits to launch work",
-            code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
-            "# DataLoader(..., worker_init_fn=worker_init); or OMP_NUM_THREADS=1 in the environment",
+            code=ONE_THREAD,
         )
     ]
     return Candidate(
@@ -168,8 +173,7 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
             Advice(
                 do="one thread for each worker",
                 why="numeric libraries open a thread pool in every worker",
-                code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
-                "# DataLoader(..., worker_init_fn=worker_init); or OMP_NUM_THREADS=1 in the environment",
+                code=ONE_THREAD,
             )
         )
     if machine.cores and wait.workers and wait.workers > machine.cores:

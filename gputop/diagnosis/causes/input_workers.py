@@ -16,6 +16,7 @@ from gputop.diagnosis.input_signs import (
 )
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
+    CHEAPER,
     ENTER_PCT,
     FREE_SHARE,
     IDLE_WORKER_PCT,
@@ -226,7 +227,7 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
     gain = speedup(wait.lost_pct, _floor(facts, wait))
     if gain is not None and gain < SMALL_GAIN:
         cheaper = Advice(
-            do="make each batch cheaper: decode once and cache, decode to the size needed",
+            do=f"make each batch cheaper: {CHEAPER}",
             why=f"a batch takes {time(wait.batch_ms)} and the cores have room for few workers more",
         )
         return [cheaper, more]

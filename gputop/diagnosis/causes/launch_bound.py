@@ -35,6 +35,9 @@ RETRYING = 0.1
 SMALL_MODEL_PARAMS = 10_000_000
 """Parameters from which a model is none of the tiny ones, so that starved launches are a fault of the loop."""
 
+CUDA_GRAPHS = 'model = torch.compile(model, mode="reduce-overhead")'
+"""How many small launches become one."""
+
 
 def examine(facts: Facts) -> Candidate | None:
     """Whether the device waits for the host's launches."""
@@ -113,7 +116,7 @@ def _advice(facts: Facts) -> list[Advice]:
             Advice(
                 do="compile the model with CUDA graphs",
                 why="many small launches become one replay",
-                code='model = torch.compile(model, mode="reduce-overhead")',
+                code=CUDA_GRAPHS,
             )
         )
     advice += larger_batch(facts, "each launch then does more work and costs hardly more time")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.launching import MANY_TENSORS, fused_update, launching
+from gputop.diagnosis.launching import COMPILED_UPDATE, MANY_TENSORS, fused_update, launching
 from gputop.diagnosis.wording import cost, count
 from gputop.records import Advice
 
@@ -81,7 +81,7 @@ def _advice(facts: Facts) -> list[Advice]:
     compiled = Advice(
         do="or compile the update, or step less often by accumulating gradients",
         why="the cost is per update and per tensor, not per sample",
-        code="@torch.compile(fullgraph=False)\ndef update():\n    optimizer.step()",
+        code=COMPILED_UPDATE,
     )
     if model is not None and model.optimizer_fused:
         return [compiled]

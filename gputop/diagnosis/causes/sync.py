@@ -23,6 +23,12 @@ WAITING_SHARE = 10.0
 BUSY_THREAD_PCT = 95.0
 """CPU of the training thread (one core = 100) from which it computes rather than waits in the reads (it may spin)."""
 
+SUM_ON_DEVICE = (
+    "total = torch.zeros((), device=device)  # before the loop\n"
+    "total += loss.detach()\nif step % 50 == 0:\n    log(total.item() / 50)\n    total.zero_()"
+)
+"""How a value is followed without being read at every step."""
+
 
 def examine(facts: Facts) -> Candidate | None:
     """Whether reads cost device time. A read on a busy device costs nothing: then no device time is lost after it.
@@ -94,8 +100,7 @@ def _advice(facts: Facts, sites: list[tuple[str, str, float, str]]) -> list[Advi
         Advice(
             do=f"don't read {place} every step: sum on the device, read when it is logged",
             why="each read waits until the device has done everything queued so far",
-            code="total = torch.zeros((), device=device)  # before the loop\n"
-            "total += loss.detach()\nif step % 50 == 0:\n    log(total.item() / 50)\n    total.zero_()",
+            code=SUM_ON_DEVICE,
         )
     ]
     if loop is not None and any(step.sync_count and step.sync_count > 8 for step in loop.steps):

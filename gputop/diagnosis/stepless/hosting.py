@@ -50,7 +50,7 @@ def neighbours(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     yield named(
         host_contention.ID, host_contention.FAMILY, case, seen.idle,
         f"{idles(seen)} while the CPUs that this run needs are taken by others",
-        [Advice(do="run it where the cores are its own", why="its own code would be faster without any change")],
+        [host_contention.OWN_CORES],
     )  # fmt: skip
 
 
@@ -86,19 +86,19 @@ def host(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     yield named(
         host_work.ID, host_work.FAMILY, work, seen.idle, f"{busy}, and works in stretches between: host work",
         [Advice(do="log, draw and compute metrics less often, or in another thread or process",
-                why="the device gets no work meanwhile", code="if step % 50 == 0:\n    log(metrics)")],
+                why="the device gets no work meanwhile", code=host_work.RARELY)],
     )  # fmt: skip
     yield named(
         launch_bound.ID, launch_bound.FAMILY, launch, seen.idle, f"{busy}, launching work too small for it",
         [Advice(do="compile the model with CUDA graphs, or a larger batch", why="each launch then does more work",
-                code='model = torch.compile(model, mode="reduce-overhead")')],
+                code=launch_bound.CUDA_GRAPHS)],
     )  # fmt: skip
     yield named(
         sync.ID, sync.FAMILY, reads, seen.idle,
         f"{busy} with memory full of a real model: it loops over or reads device values",
         [Advice(do="replace Python loops over device values and reads of them by tensor operations",
                 why="each read waits until the device has done everything queued so far",
-                code="total += loss.detach()\nif step % 50 == 0:\n    log(total.item() / 50)\n    total.zero_()")],
+                code=sync.SUM_ON_DEVICE)],
     )  # fmt: skip
 
 

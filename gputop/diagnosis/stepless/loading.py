@@ -10,6 +10,7 @@ from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, remote
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
+    CHEAPER,
     FREE_SHARE,
     IDLE_WORKER_PCT,
     free_share,
@@ -50,8 +51,7 @@ def loader(facts: Facts, seen: Seen) -> Iterator[Candidate]:
             input_oversubscribed.ID, input_oversubscribed.FAMILY, case, seen.idle,
             f"{at}: each runs several threads, which fight for the cores",
             [Advice(do="one thread for each worker", why="numeric libraries open a thread pool in every worker",
-                    code="def worker_init(_):\n    torch.set_num_threads(1)\n    cv2.setNumThreads(0)\n"
-                    "# DataLoader(..., worker_init_fn=worker_init); or OMP_NUM_THREADS=1 in the environment")],
+                    code=input_oversubscribed.ONE_THREAD)],
         )  # fmt: skip
     elif _has_room(facts, seen, case):
         more = max(4, 2 * (seen.workers or 1))
@@ -64,7 +64,7 @@ def loader(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     else:
         yield named(
             input_cpu.ID, input_cpu.FAMILY, case, seen.idle, f"{at}: making the batches takes all their time",
-            [Advice(do="do less CPU work per sample: decode once and cache, decode to the size needed",
+            [Advice(do=f"do less CPU work per sample: {CHEAPER}",
                     why="the workers never rest, the device does")],
         )  # fmt: skip
 
