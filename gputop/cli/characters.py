@@ -8,22 +8,22 @@ import sys
 from collections.abc import Mapping
 from io import TextIOWrapper
 
+from gputop import charset
+
 ASCII = "gputop_ascii"
 """An encoding in which every text can be written: by the nearest ASCII characters. Not "ascii" itself, for which click
 would put UTF-8."""
-
-POOR_TERMS = ("linux", "vt100", "vt220")
 
 
 def fit(environ: Mapping[str, str] = os.environ) -> None:
     """Have stdout and stderr write what the locale lacks in the nearest ASCII, instead of failing, or of sending UTF-8
     to LC_ALL=C, as Python does."""
-    poor = environ.get("LC_ALL") in ("C", "POSIX")
+    poor = charset.ascii_locale(environ)
     codecs.register_error(ASCII, _nearest)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=ASCII)
-            if poor or _is_ascii(stream.encoding) or (environ.get("TERM") in POOR_TERMS and stream.isatty()):
+            if poor or _is_ascii(stream.encoding) or (charset.ascii_term(environ) and stream.isatty()):
                 _limit(stream)
 
 

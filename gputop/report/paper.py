@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import shutil
 import unicodedata
@@ -10,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 import msgspec
+
+from gputop import charset
 
 GLUE = "\u00a0"
 """A space at which no line is broken."""
@@ -79,20 +80,13 @@ def paper_for(
     width = None
     if terminal or environ.get("COLUMNS", "").isdigit():
         width = max(MIN_WIDTH, shutil.get_terminal_size((80, 24)).columns)
-    poor = environ.get("LC_ALL") in ("C", "POSIX") or not _unicode(stream)  # Python writes UTF-8 there all the same
-    plain = environ.get("NO_COLOR") or environ.get("TERM", "") in ("", "dumb", "vt100", "vt220")
+    poor = charset.ascii_locale(environ) or not charset.is_unicode(stream.encoding)
+    plain = environ.get("NO_COLOR") or environ.get("TERM", "") in ("", *charset.COLORLESS_TERMS)
     return Paper(
         width=width,
         color=color and terminal and not plain,
-        ascii=ascii_only or (terminal and environ.get("TERM") in ("linux", "vt100", "vt220")) or poor,
+        ascii=ascii_only or (terminal and charset.ascii_term(environ)) or poor,
     )
-
-
-def _unicode(stream: TextIO) -> bool:
-    try:
-        return codecs.lookup(stream.encoding or "ascii").name.startswith("utf")
-    except LookupError:
-        return False
 
 
 def cells(text: str) -> int:

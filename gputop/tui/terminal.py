@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
+from gputop import charset
 from gputop.tui.options import Options
 
 ColorLevel = Literal["none", "16", "256", "truecolor"]
@@ -26,7 +26,7 @@ def examine(options: Options, environ: Mapping[str, str], encoding: str | None) 
     term = environ.get("TERM", "")
     return Terminal(
         colors=_colors(options, environ, term),
-        ascii=options.ascii or term in ("linux", "vt100", "vt220") or not _is_utf8(encoding),
+        ascii=options.ascii or charset.ascii_term(environ) or not charset.is_unicode(encoding),
         light=_light_background(environ.get("COLORFGBG", "")),
     )
 
@@ -34,20 +34,13 @@ def examine(options: Options, environ: Mapping[str, str], encoding: str | None) 
 def _colors(options: Options, environ: Mapping[str, str], term: str) -> ColorLevel:
     if options.color != "auto":
         return options.color
-    if environ.get("NO_COLOR") or term in ("dumb", "vt100", "vt220"):
+    if environ.get("NO_COLOR") or term in charset.COLORLESS_TERMS:
         return "none"
     if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
         return "truecolor"
     if term.endswith("-256color") or term in ("xterm-kitty", "alacritty", "foot", "xterm-ghostty"):
         return "256"
     return "16"
-
-
-def _is_utf8(encoding: str | None) -> bool:
-    try:
-        return encoding is not None and codecs.lookup(encoding).name == "utf-8"
-    except LookupError:
-        return False
 
 
 def _light_background(colorfgbg: str) -> bool | None:
