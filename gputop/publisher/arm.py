@@ -123,4 +123,4 @@ def name(publisher: Publisher, objects: Iterable[Any]) -> None:
         elif hasattr(one, "param_groups"):
             publisher.named["optimizer"] = weakref.ref(one)
         elif hasattr(one, "__iter__"):
-            publisher.loader_id(one)
+            publisher.numbers.of(one)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import sys
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
@@ -18,14 +17,13 @@ import msgspec
 
 from gputop.publisher import dataset, detail, identity, tape
 from gputop.publisher.counting import Counting, Sums
-from gputop.publisher.detail import NO_THREAD
+from gputop.publisher.detail import NO_THREAD, Decided
 from gputop.publisher.device import DeviceClock
 from gputop.publisher.entries import REST, Entry
-from gputop.publisher.frames import caller_site
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.loading import content, loader_record
+from gputop.publisher.numbers import Numbers
 from gputop.publisher.oath import confess
-from gputop.publisher.pace import Pace
 from gputop.publisher.regions import Regions
 from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
@@ -79,7 +77,6 @@ class Publisher:
         """The training thread, once this process is a run and where the step is noted in detail."""
         self.noting = self.thread
         """The training thread, where the step is noted in detail."""
-        self.pace = Pace()
         self.every = 1
         """Each how-many-eth step is told in detail, on average."""
         self.skip = 0
@@ -88,18 +85,12 @@ class Publisher:
         """The pass whose steps these are."""
         self.worked = False
         """A sign of training has come in such a step."""
-        self.due = False
-        """The next step is told in detail in any case."""
-        self.looks = self.looked_at = self.turns = self.costed = self.stepped = self.spent_ns = 0
+        self.decided = Decided()
         self.facts: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
         self.ring = Ring(held=0, inbox=UNDECIDED_HELD)
         self.sender: Sender | None = None
-        self.loaders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self.nameless: dict[str, int] = {}
-        self._next_loader = 0
-        self._lines: dict[str, list[tuple[weakref.ref[Any], int]]] = {}
-        """Loaders by the line that went through them first."""
+        self.numbers = Numbers()
         self.passes: dict[int, int] = {}
         self.asking = False
         """A batch has been asked for and is not there yet: what else is asked for meanwhile is part of that."""
@@ -153,7 +144,7 @@ class Publisher:
         """What a device's marks take is most of what such a step costs."""
         start = time.monotonic_ns()
         self._read_at_once(entry)
-        self.spent_ns += time.monotonic_ns() - start
+        self.decided.spent_ns += time.monotonic_ns() - start
 
     def read_tape(self, limit: int) -> bool:
         """Let the step clock read up to `limit` entries, if no other thread does; whether there are more."""
@@ -322,37 +313,12 @@ class Publisher:
 
     # Loaders
 
-    def loader_id(self, loader: Any) -> int:
-        """A number for a loader, the same for each pass over it. One made anew for each pass goes by its line."""
-        number = self._number_of(loader, self._next_loader)
-        self._next_loader = max(self._next_loader, number + 1)
-        return number
-
-    def _number_of(self, loader: Any, following: int) -> int:
-        if not isinstance(loader, Iterator) and hasattr(loader, "__weakref__"):
-            with contextlib.suppress(TypeError):
-                known = self.loaders.get(loader)
-                if known is None:
-                    known = self.loaders[loader] = self._heir(loader, _line_of(loader), following)
-                return known
-        return self.nameless.setdefault(_line_of(loader), following)
-
-    def _heir(self, loader: Any, line: str, following: int) -> int:
-        """The number of a loader of the same line that is gone by now, else the next one."""
-        here = self._lines.setdefault(line, [])
-        for at, (gone, number) in enumerate(here):
-            if gone() is None:
-                here[at] = weakref.ref(loader), number
-                return number
-        here.append((weakref.ref(loader), following))
-        return following
-
     def new_pass(self, loader: Any, *, declared: bool = False) -> Source:
         """A pass over a loader begins."""
         detail.unusual(self)
         if self.started:
             self.learn_device()
-        number = self.loader_id(loader)
+        number = self.numbers.of(loader)
         epoch = self.passes.get(number, -1) + 1
         self.passes[number] = epoch
         return Source(number, epoch, declared=declared)
@@ -428,10 +394,6 @@ _graves: list[Any] = []
 
 current: Publisher | None = None
 """The publisher of this process; the one global there is."""
-
-
-def _line_of(loader: Any) -> str:
-    return f"{type(loader).__name__} {caller_site()}"
 
 
 def publisher(device: DeviceClock | None = None) -> Publisher:

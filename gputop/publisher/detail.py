@@ -9,7 +9,8 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gputop.publisher.entries import COUNT, OWN_COST, OWN_TIME, TICK, TURN, WORKED
+from gputop.publisher.entries import COUNT, OWN_COST, OWN_TIME, REQUEST, TICK, TURN, WORKED
+from gputop.publisher.pace import Pace
 
 if TYPE_CHECKING:
     from gputop.publisher.core import Publisher
@@ -42,12 +43,31 @@ STEADY = 4
 """Plain steps in a row before some of a pass are not told in detail."""
 
 
+class Decided:
+    """What is remembered from one decision to the next: of the looks at the notes, the steps and the cost so far."""
+
+    __slots__ = ("costed", "due", "looked_at", "looks", "pace", "spent_ns", "stepped", "turns")
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+        self.due = False
+        """The next step is told in detail in any case."""
+        self.looks = self.turns = 0
+        self.looked_at = 0
+        """When the notes were looked at last, ns."""
+        self.stepped = self.costed = 0
+        """Steps, and steps told in detail, by then."""
+        self.spent_ns = 0
+        """What telling steps with device marks has taken since then."""
+
+
 def passes_over(publisher: Publisher, source: Source) -> bool:
     """The batch of a step is here, and all was noted so far: whether only its time is noted from here on."""
-    if publisher.due or source.steady < STEADY or not publisher.started or publisher.profiles():
-        publisher.due = False
+    decided = publisher.decided
+    if decided.due or source.steady < STEADY or not publisher.started or publisher.profiles():
+        decided.due = False
         return False
-    publisher.skip = skip = publisher.pace.pass_over()
+    publisher.skip = skip = decided.pace.pass_over()
     if not skip:
         return False
     publisher.told, publisher.worked = source, False
@@ -55,12 +75,33 @@ def passes_over(publisher: Publisher, source: Source) -> bool:
     return True
 
 
+def ask_counted(publisher: Publisher, asked: int) -> None:
+    """The step so far was only counted, and the batch of another such one is asked for."""
+    publisher.asked_at = asked
+    publisher.skip -= 1
+    publisher.asking = True
+
+
+def take_counted(publisher: Publisher, source: Source | None, asked: int) -> None:
+    """That batch is here."""
+    publisher.asking = False
+    publisher.put((TICK, source, asked))
+    if (publisher.skip + 1) % LOOK_EVERY == 0:
+        look(publisher, asked)
+
+
+def miss_counted(publisher: Publisher, source: Source | None, asked: int) -> None:
+    """No such batch came: how the pass ends is noted."""
+    in_detail(publisher, asked)
+    publisher.put((REQUEST, source, asked))
+
+
 def in_detail(publisher: Publisher, now: int) -> None:
     """Note everything again from `now` on."""
     if not publisher.skip:
         return
     publisher.skip = 0
-    publisher.due = True
+    publisher.decided.due = True
     publisher.noting = publisher.live = publisher.thread
     publisher.put((WORKED, publisher.worked, now))
 
@@ -88,19 +129,20 @@ def turned(publisher: Publisher, which: int) -> None:
         elif publisher.every > 1 and passes_over(publisher, source):
             publisher.put((COUNT, None, now))
         publisher.asked_at = now
-    publisher.turns += 1
-    if publisher.turns % LOOK_EVERY == 0:
+    publisher.decided.turns += 1
+    if publisher.decided.turns % LOOK_EVERY == 0:
         look(publisher, now)
 
 
 def look(publisher: Publisher, arrived: int) -> None:
     """Every LOOK_EVERY batches, one of which `arrived` just now: read the notes? What does all this cost?"""
     try:
-        pace, loop = publisher.pace, publisher.tape.ledger.loop
+        decided, loop = publisher.decided, publisher.tape.ledger.loop
+        pace = decided.pace
         now = monotonic_ns()
         if not publisher.skip:
             pace.noted(now - arrived)
-        took, publisher.looked_at = now - publisher.looked_at, now
+        took, decided.looked_at = now - decided.looked_at, now
         waiting = len(publisher.entries)
         if waiting >= READ_FROM or (waiting >= READ_LEAST and took < FAST_NS):
             publisher.read_tape(waiting)
@@ -111,12 +153,12 @@ def look(publisher: Publisher, arrived: int) -> None:
         elif took >= FAST_NS:
             pace.has_read(0, 0)
         if loop.regions is not None:
-            pace.took(loop.detailed - publisher.costed, publisher.spent_ns)
-            publisher.costed, publisher.spent_ns = loop.detailed, 0
-        publisher.looks += 1
-        if publisher.looks % COST_EVERY == 0:
+            pace.took(loop.detailed - decided.costed, decided.spent_ns)
+            decided.costed, decided.spent_ns = loop.detailed, 0
+        decided.looks += 1
+        if decided.looks % COST_EVERY == 0:
             publisher.put((OWN_COST, pace.mark_ns(loop.marks), now))
-        steps, publisher.stepped = loop.steps - publisher.stepped, loop.steps
+        steps, decided.stepped = loop.steps - decided.stepped, loop.steps
         if pace.observe(steps, now, 2 * loop.marks):
             publisher.every = pace.every
     except Exception as error:

@@ -10,20 +10,15 @@ from collections.abc import Callable
 
 from gputop.publisher.counting import Counting
 from gputop.publisher.loop import NO_WORK_NS, Loop, Note
+from gputop.publisher.marks import Token, note_child, open_mark, same_extent, settle
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source, note_site
 
 CPU_FROM_NS = 2_000_000
 """Steps shorter than this don't say their CPU time: asking the kernel for it costs microseconds."""
 
-SAME_EXTENT = 0.05
-"""An explicit mark whose own time is below this share of its extent has the extent of the automatic mark inside it."""
-
 TELLING = frozenset({"forward", "backward", "optimizer"})
 """Names of explicit phases that say something of the step they are in."""
-
-Token = tuple[Segment, int, int]
-"""An open mark: the segment it was made in, its depth there, and when."""
 
 
 class Ledger:
@@ -139,7 +134,7 @@ class Ledger:
         """From now on all is noted again of the step that is open; whether it has trained so far."""
         seg = self.loop.seg
         if seg is not None and seg.counted and self._asked is None:
-            _settle(seg, now)
+            settle(seg, now)
             seg.phases.pop(LOOSE, None)
             if worked or (seg.source.declared and seg.source.trains):
                 seg.work = seg.optimizer = True
@@ -204,7 +199,7 @@ class Ledger:
         seg = self.loop.seg
         if seg is None or self._asked is not None:
             return None
-        return _open(seg, name, now)
+        return open_mark(seg, name, now)
 
     def leave(self, token: Token | None, now: int) -> Segment | None:
         """The mark ends, and with it marks inside it that were left open. Returns its segment; None if that is over."""
@@ -219,7 +214,7 @@ class Ledger:
         stack = seg.stack
         if len(stack) < depth:
             return None
-        _settle(seg, now)
+        settle(seg, now)
         seg.top = stack[depth - 1]
         del stack[depth - 1 :]
         return seg
@@ -262,7 +257,7 @@ class Ledger:
         seg.since = end
         seg.marks += 1
         if seg.stack:
-            _note_child(seg, len(seg.stack), name, start, end)
+            note_child(seg, len(seg.stack), name, start, end)
         return seg
 
     def backward(self, now: int) -> Token | None:
@@ -276,7 +271,7 @@ class Ledger:
         if seg is None:
             return None
         seg.source.trains = seg.work = True
-        token, phases = _open(seg, "backward", now), seg.phases
+        token, phases = open_mark(seg, "backward", now), seg.phases
         loose = phases.pop(LOOSE, 0)
         if loose and not self._forward_said:
             phases["forward"] = phases.get("forward", 0) + loose
@@ -299,7 +294,7 @@ class Ledger:
         if seg is None:
             return None
         seg.source.trains = seg.work = seg.optimizer = True
-        token = _open(seg, "optimizer", now)
+        token = open_mark(seg, "optimizer", now)
         seg.phases.pop(LOOSE, None)
         if loop.regions is not None:
             loop.regions.boundary(seg, seg.stack[-1] or "other", now)
@@ -319,7 +314,7 @@ class Ledger:
             seg = self.leave(token, now)
             if seg is not None:
                 if seg.stack:
-                    _note_child(seg, len(seg.stack), name, start, now)
+                    note_child(seg, len(seg.stack), name, start, now)
                 if self.loop.regions is not None:
                     self.loop.regions.boundary(seg, name, now)
         if self._turns and name == "optimizer":
@@ -363,7 +358,7 @@ class Ledger:
         seg = loop.seg
         if seg is None or self._asked is not None:
             return None
-        token = _open(seg, name, now)
+        token = open_mark(seg, name, now)
         if token[1] == 1 and loop.regions is not None:
             loop.regions.boundary(seg, "other", now)
         return token
@@ -394,7 +389,7 @@ class Ledger:
         if seg is None:
             return
         if seg.child is not None:
-            _same_extent(seg, depth, name, start, now)
+            same_extent(seg, depth, name, start, now)
         if site is not None:
             note_site(seg, (site, name), 1, now - start)
         regions = self.loop.regions
@@ -422,46 +417,6 @@ class Ledger:
         """The process ends: what is open goes out as it stands."""
         self.fail(now)
         self.loop.finish(now)
-
-
-def _settle(seg: Segment, now: int) -> str:
-    """Give the time since the last mark to what it belongs to; returns that."""
-    top = seg.top
-    seg.phases[top] = seg.phases.get(top, 0) + now - seg.since
-    seg.since = now
-    return top
-
-
-def _open(seg: Segment, name: str, now: int) -> Token:
-    """A mark begins: from now on time is its."""
-    top = _settle(seg, now)
-    seg.stack.append(top)
-    seg.top = name
-    seg.marks += 1
-    return seg, len(seg.stack), now
-
-
-def _note_child(seg: Segment, depth: int, name: str, start: int, end: int) -> None:
-    """Remember the automatic mark made inside the explicit mark at `depth`; a second one there makes it no match."""
-    child = seg.child
-    if child is not None and child[0] == depth and child[1] == name:
-        child[3] += end - start
-    else:
-        seg.child = [depth, name, start, end - start]
-
-
-def _same_extent(seg: Segment, depth: int, name: str, start: int, now: int) -> None:
-    """Give an automatic mark's time to the explicit mark around it, where that has hardly any time of its own."""
-    child = seg.child
-    if child is None or child[0] != depth:
-        return
-    seg.child = None
-    _, inner, began, ns = child
-    if inner != name and began >= start and now - start - ns <= SAME_EXTENT * (now - start):
-        seg.phases[inner] = max(0, seg.phases.get(inner, 0) - ns)
-        seg.phases[name] = seg.phases.get(name, 0) + ns
-        if seg.phases[inner] == 0:
-            del seg.phases[inner]
 
 
 def _silent(kind: str, start: int, duration: int, label: str | None) -> None:

@@ -96,9 +96,7 @@ class Loop:
         train.end = asked
         if cpu is not None and train.cpu_from is not None:
             train.cpu = cpu - train.cpu_from
-        if not train.counted:
-            self.marks = train.marks
-            self.detailed += 1
+        self._told(train)
         train.own = train.marks * self.mark_ns
         if train.stack:
             train.stack = []
@@ -112,6 +110,12 @@ class Loop:
             self._out(train)
         seg = self.train = self.seg = Segment(asked, source, cpu)
         return seg
+
+    def _told(self, seg: Segment) -> None:
+        """A step is over that another follows."""
+        if not seg.counted:
+            self.marks = seg.marks
+            self.detailed += 1
 
     def count(self, source: Source, asked: int) -> bool:
         """The step in which nothing but its time was noted has trained, and the next such one begins. False: decide."""
@@ -215,9 +219,8 @@ class Loop:
     def turn(self, source: Source, now: int) -> None:
         """The next step of a loop without a loader begins."""
         source.steady = source.steady + 1 if self.train is not None and self.train.source is source else 0
-        if self.train is not None and not self.train.counted:
-            self.marks = self.train.marks
-            self.detailed += 1
+        if self.train is not None:
+            self._told(self.train)
         self.cpu_now = self._cpu_clock()
         if self.regions is not None:
             self.regions.request(now)

@@ -9,8 +9,18 @@ from typing import Any, Generic, TypeVar
 
 from gputop.publisher import core
 from gputop.publisher.core import Publisher
-from gputop.publisher.detail import LOOK_EVERY, SLOW_NS, in_detail, look, passes_over, unusual
-from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, COUNT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST, TICK
+from gputop.publisher.detail import (
+    LOOK_EVERY,
+    SLOW_NS,
+    ask_counted,
+    in_detail,
+    look,
+    miss_counted,
+    passes_over,
+    take_counted,
+    unusual,
+)
+from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, COUNT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
 from gputop.publisher.hooks.batch import NOT_A_BATCH, samples_of
 from gputop.publisher.oath import confess
 from gputop.publisher.segment import Source
@@ -57,20 +67,14 @@ class Pass(Generic[T]):
         if skip:
             asked = monotonic_ns()
             if skip > 1 and source is publisher.told and asked - publisher.asked_at < SLOW_NS:
-                publisher.asked_at = asked
-                publisher.skip = skip - 1
-                publisher.asking = True
+                ask_counted(publisher, asked)
                 try:
                     item = next(self._iterator)
                 except BaseException as error:
-                    in_detail(publisher, asked)
-                    publisher.put((REQUEST, source, asked))
+                    miss_counted(publisher, source, asked)
                     _failed(publisher, source, exhausted=isinstance(error, StopIteration))
                     raise
-                publisher.asking = False
-                publisher.put((TICK, source, asked))
-                if skip % LOOK_EVERY == 0:
-                    look(publisher, asked)
+                take_counted(publisher, source, asked)
                 return item
             in_detail(publisher, asked)
         asked = monotonic_ns()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gputop.publisher.entries import ARRIVE, BACKWARD, BEGIN, END, OPTIMIZER, OWN_TIME, QUEUE, REQUEST, Entry
-from gputop.publisher.ledger import CPU_FROM_NS, TELLING, _note_child, _same_extent
+from gputop.publisher.ledger import CPU_FROM_NS, TELLING
+from gputop.publisher.marks import note_child, same_extent
 from gputop.publisher.segment import LOOSE, Segment
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def _read_marks(tape: Tape, seg: Segment, entries: list[Entry], at: int, since: 
             _, name, top, start = opens.pop()
             if op != END:
                 if opens:
-                    _note_child(seg, len(opens), name, start, now)
+                    note_child(seg, len(opens), name, start, now)
             elif seg.child is not None:
-                _same_extent(seg, len(opens) + 1, name, start, now)
+                same_extent(seg, len(opens) + 1, name, start, now)
             continue
         elif op == QUEUE:
             seg.say(**what)

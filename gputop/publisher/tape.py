@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gputop.publisher.entries import REQUEST, Entry
-from gputop.publisher.ledger import Ledger, Token
+from gputop.publisher.ledger import Ledger
+from gputop.publisher.marks import Token
 from gputop.publisher.plain import read_plain
 from gputop.publisher.segment import Segment, Source
 

@@ -12,8 +12,18 @@ from types import FrameType
 from typing import Any
 
 from gputop.publisher.core import Publisher
-from gputop.publisher.detail import LOOK_EVERY, SLOW_NS, in_detail, look, passes_over, unusual
-from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, COUNT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST, TICK
+from gputop.publisher.detail import (
+    LOOK_EVERY,
+    SLOW_NS,
+    ask_counted,
+    in_detail,
+    look,
+    miss_counted,
+    passes_over,
+    take_counted,
+    unusual,
+)
+from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, COUNT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.hooks.patch import all_of, replace
 from gputop.publisher.hooks.workers import Workers
@@ -56,22 +66,16 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
         if skip:
             asked = monotonic_ns()
             if skip > 1 and source is publisher.told and publisher.worked and asked - publisher.asked_at < SLOW_NS:
-                publisher.asked_at = asked
-                publisher.skip = skip - 1
+                ask_counted(publisher, asked)
                 publisher.worked = False
-                publisher.asking = True
                 try:
                     batch = original(self)
                 except BaseException as error:
                     publisher.worked = True
-                    in_detail(publisher, asked)
-                    publisher.put((REQUEST, source, asked))
+                    miss_counted(publisher, source, asked)
                     _ended(publisher, workers, self, source, error)
                     raise
-                publisher.asking = False
-                publisher.put((TICK, source, asked))
-                if skip % LOOK_EVERY == 0:
-                    look(publisher, asked)
+                take_counted(publisher, source, asked)
                 return batch
             in_detail(publisher, asked)
         ready = _ready(self) if self._num_workers else None
