@@ -90,3 +90,11 @@ def _loader(window: Window, loop: Loop | None) -> Loader | None:
         if step.loader_id is not None:
             ids[step.loader_id] += 1
     return training_loader(window, ids)
+
+
+def batches_unseen(facts: Facts) -> bool:
+    """Whether no loader was seen and nothing else tells how batches come, so that making them counts as forward."""
+    loop = facts.loop
+    if loop is None or facts.loader is not None or loop.roles.get("data") or not loop.phases.get("forward"):
+        return False
+    return all(step.loader_id is None and step.had_backward for step in loop.steps)

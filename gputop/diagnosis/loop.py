@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gputop.diagnosis.apart import lone_step, set_apart
+from gputop.diagnosis.apart import APART_LEAVES, ends_of_passes, lone_step, set_apart
 from gputop.diagnosis.episodes import place_episodes, spans
 from gputop.diagnosis.numbers import period, ranked
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
@@ -33,11 +33,16 @@ class Bucket(NamedTuple):
 
 
 class First(NamedTuple):
-    """The first step of an epoch: its start (ns), its length and its wait for data (ms)."""
+    """The first step of an epoch: its start (ns), its length and its wait for data (ms).
+
+    `before_ms`: what the step before it waited for data beyond the usual, at the end of its pass: workers that are not
+    kept are taken down in the request that finds a pass exhausted.
+    """
 
     t: int
     ms: float
     wait_ms: float
+    before_ms: float = 0.0
 
 
 class Loop(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,10 +205,13 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
     lone = None if accidents else lone_step(keep, lengths, columns)
     if lone is not None:
         keep = [index for index in keep if index != lone]
+    data = [name for name in columns if role(name) == "data"]
+    ends = ends_of_passes(train, keep, firsts, [columns[name] for name in data])
+    if len(keep) - len(ends) >= APART_LEAVES:
+        keep = [index for index in keep if index not in ends]
     dur = [lengths[index] * MS for index in keep]
     phases = {name: [column[index] * MS for index in keep] for name, column in columns.items()}
     ordered = sorted(dur)
-    data = [name for name in columns if role(name) == "data"]
     return Loop(
         steps=[train[index] for index in keep],
         dur=dur,
@@ -218,7 +226,12 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
         span_s=(train[-1].t + train[-1].dur_ns - train[0].t) / 1e9,
         warmup_ms=tuple(lengths[index] * MS for index in warm),
         firsts=tuple(
-            First(train[index].t, lengths[index] * MS, sum(columns[name][index] for name in data) * MS)
+            First(
+                train[index].t,
+                lengths[index] * MS,
+                sum(columns[name][index] for name in data) * MS,
+                ends.get(index - 1, 0.0) * MS,
+            )
             for index in firsts
         ),
         lone=None if lone is None else (train[lone].n, lengths[lone] * MS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis import sampled
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, batches_unseen
 from gputop.diagnosis.weigh import Judgement
 from gputop.diagnosis.wording import count, memory, ordinal, pct, time
 
@@ -75,6 +75,11 @@ def _steps(facts: Facts) -> list[str]:
         said.append(f"{count(loop.contradictory, 'step')} had phases longer than the step; they were scaled down")
     if (every := facts.window.run.detail_every or 1) > 1:
         said.append(f"every {ordinal(every)} step in detail: all would take more than 1 % of so short steps")
+    if batches_unseen(facts):
+        said.append(
+            "no loader is seen, so that making batches counts as forward: "
+            "`for batch in gputop.steps(batches)` tells them apart"
+        )
     if facts.window.run.tracer_attached:
         said.append("a debugger or tracer is attached to the training: it slows every Python call")
     return said

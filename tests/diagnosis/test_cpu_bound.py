@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gputop.records import AnyRecord
-from tests.diagnosis.builder import COMPUTE, expect, low, trace
+from tests.diagnosis.builder import COMPUTE, expect, low, trace, verdict
 
 CAUSE = "cpu-bound"
 
@@ -47,6 +47,19 @@ LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
     ),
 }
 """Traces that look like it, named after what they are."""
+
+
+def test_where_no_loader_is_seen_it_is_less_sure_and_says_what_would_tell() -> None:
+    bare = {"forward": 30, "backward": 50, "optimizer": 4}
+    seen, unseen = (
+        verdict(trace(bare, run={"device": "cpu"}, no_gpu=True, had_backward=True, loader_id=number))
+        for number in (0, None)
+    )
+    known = verdict(trace({**bare, "data": 5}, run={"device": "cpu"}, no_gpu=True, had_backward=True))
+    assert (seen.cause, unseen.cause, known.cause) == (CAUSE, CAUSE, CAUSE)
+    assert unseen.confidence < min(seen.confidence, known.confidence) - 0.1
+    assert any("gputop.steps" in notice for notice in unseen.notices or [])
+    assert not any("gputop.steps" in notice for notice in [*(seen.notices or []), *(known.notices or [])])
 
 
 @pytest.mark.parametrize("name", PLANTED)

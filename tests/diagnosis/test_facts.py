@@ -72,6 +72,18 @@ def test_warm_up_and_first_steps_of_epochs_are_in_no_mean() -> None:
     assert [round(first.wait_ms / 800, 1) for first in loop.firsts] == [1.0, 1.0]
 
 
+def test_the_end_of_a_pass_that_takes_workers_down_is_in_no_mean_but_in_the_epochs_cost() -> None:
+    loop = loop_of(
+        trace(
+            COMPUTE, n=60, jitter=0,
+            each=lambda i: {"phases": {"data": 80 if i in (20, 40) else 31 if i in (19, 39) else 1},
+                            "epoch": i // 20, "first_of_epoch": i % 20 == 0},
+        )
+    )  # fmt: skip
+    assert max(loop.roles["data"]) < 2
+    assert [(round(first.wait_ms), round(first.before_ms)) for first in loop.firsts] == [(80, 30), (80, 30)]
+
+
 def test_steps_that_were_profiled_are_in_no_mean() -> None:
     def slow(i: int) -> dict[str, object]:
         return {"other_ms": 400, "profiled": True} if 50 <= i < 71 else {}

@@ -100,6 +100,21 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         host={"cpu_pct": 75, "cores": 2},
         process={"cpu_pct": 50, "main_thread_cpu_pct": 50, "tree_cpu_pct": 148, "workers": workers(1, 98)},
     ),
+    "a real loop on one core, as it was recorded: its batches lie ready, it has no core": lambda: trace(
+        {"data": 6, "forward": 4, "backward": 11, "optimizer": 21},
+        run={"device": "cpu", "cores_allowed": 1},
+        no_gpu=True,
+        ready_batches=14,
+        loader={"num_workers": 8, "persistent_workers": True},
+        host={"cpu_pct": 52, "cores": 2},
+        process={
+            "cpu_pct": 30,
+            "main_thread_cpu_pct": 30,
+            "main_thread_wait_pct": 62,
+            "tree_cpu_pct": 100,
+            "workers": workers(8, 9, wait_pct=24),
+        },
+    ),
 }
 """Traces with this cause planted."""
 

@@ -21,6 +21,14 @@ def long_epochs(i: int) -> dict[str, Any]:
     return {"epoch": i // 100, "first_of_epoch": i % 100 == 0, "phases": {"data": 6000 if i % 100 == 0 else 1}}
 
 
+def epochs_of_ten(i: int) -> dict[str, Any]:
+    """Epochs of 10 steps: workers are started in the first of each, and taken down in the last."""
+    first, last = i % 10 == 0, i % 10 == 9
+    phases = {"data": 78, "forward": 10, "backward": 12, "optimizer": 38} if first else {"data": 29 if last else 1}
+    ready = 3 if first else 10 - i % 10
+    return {"epoch": i // 10, "first_of_epoch": first, "phases": phases, "ready_batches": ready}
+
+
 CAUSE = "input-restart"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
@@ -55,6 +63,18 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
             "first_of_epoch": i % 40 == 0,
             "phases": {"data": 1200 if i % 40 == 0 else 2},
         },
+    ),
+    "a real loop on two cores, as it was recorded: six workers taken down and started in each epoch of ten": lambda: (
+        trace(
+            {"data": 1, "forward": 2.2, "backward": 2, "optimizer": 4},
+            n=300,
+            each=epochs_of_ten,
+            run={"device": "cpu", "cores_allowed": 2},
+            no_gpu=True,
+            loader={"num_workers": 6, "persistent_workers": False, "in_order": True},
+            host={"cpu_pct": 93, "system_pct": 43, "cores": 2},
+            process={"cpu_pct": 80, "main_thread_cpu_pct": 78, "main_thread_wait_pct": 10, "tree_cpu_pct": 183},
+        )
     ),
 }
 """Traces with this cause planted."""

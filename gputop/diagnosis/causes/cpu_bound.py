@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, batches_unseen
 from gputop.diagnosis.phases import HOST
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
@@ -30,7 +30,7 @@ def examine(facts: Facts) -> Candidate | None:
         case.missing(1.0)
     else:
         case.weigh("GPUs in this machine", 0.0, True, "", "driver", 1.0, 0.0)
-    if loop.opaque:
+    if loop.opaque or batches_unseen(facts):
         case.missing(2.0)
     where = "" if device.gpus_present is None else "no GPU in this machine: "
     cores = f" on {count(facts.machine.cores, 'core')}" if facts.machine.cores else ""

@@ -14,9 +14,10 @@ from gputop.diagnosis.input_wait import (
     InputWait,
     cores_short,
     input_wait,
+    room_share,
     waits,
 )
-from gputop.diagnosis.machine import STARVED_WORKER_PCT
+from gputop.diagnosis.machine import STARVED_WORKER_PCT, part_of_others
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
 
@@ -30,7 +31,57 @@ OVERTHREADED_PCT = 130.0
 """CPU of one worker (one core = 100) above which its own thread pool is at work: oversubscription, not decoding."""
 
 
+CROWDED_PCT = 15.0
+"""Wall time, percent, that the training thread is ready without a core from which its own workers crowd it out."""
+
+TAKEN_SHARE = 0.25
+"""Share of the usable cores that the workers must take for it to be they who do."""
+
+FULL_SHARE = 0.15
+"""Share of the usable cores that the run leaves below which they are full."""
+
+
 def examine(facts: Facts) -> Candidate | None:
+    """Whether making batches needs more cores than there are: the loop waits for them, or for a core of its own."""
+    waits_for_data, waits_for_a_core = _starving(facts), _crowded(facts)
+    if waits_for_data is None or waits_for_a_core is None:
+        return waits_for_data or waits_for_a_core
+    return max(waits_for_data, waits_for_a_core, key=lambda candidate: candidate.share_pct)
+
+
+def _crowded(facts: Facts) -> Candidate | None:
+    """Batches lie ready, or nearly so, since the workers take the cores that the training thread computes on.
+
+    Without the workers' work the thread would have them: that is what it costs.
+    """
+    machine, workers = facts.machine, (facts.loader.num_workers if facts.loader else None)
+    room, others = room_share(facts, workers), part_of_others(machine)
+    if not workers or not machine.cores or machine.worker_pct is None or machine.main_wait_pct is None:
+        return None
+    taken, waiting = workers * machine.worker_pct / machine.cores, machine.main_wait_pct * (1 - (others or 0.0))
+    if room is None or room > FULL_SHARE or machine.worker_pct > OVERTHREADED_PCT:
+        return None
+    if waiting < CROWDED_PCT or taken < 100 * TAKEN_SHARE:
+        return None
+    share = min(100.0, taken)
+    case = Case(facts)
+    case.at_least("training thread ready without a core, its workers having them", waiting, CROWDED_PCT, "%", "process")
+    case.at_least("usable cores that the workers take", taken, 100 * TAKEN_SHARE, "%", "process", 2.0)
+    case.at_most("usable cores that this run leaves", 100 * room, 100 * FULL_SHARE, "%", "host")
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=f"{count(workers, 'worker')} take {taken:.0f} % of {count(machine.cores, 'core')}, and the training "
+        f"thread has none {waiting:.0f} % of the time: making batches costs more CPU than there is",
+        evidence=case.evidence,
+        advice=_advice(facts, None),
+        speedup_limit=speedup(share),
+    )
+
+
+def _starving(facts: Facts) -> Candidate | None:
     """Whether the wait for data comes from work that no free core is left for."""
     wait = input_wait(facts)
     if wait is None or wait.waiting or delivered(facts, wait):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import loader_code
-from gputop.diagnosis.loop import Loop
+from gputop.diagnosis.loop import First, Loop
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
@@ -13,7 +13,7 @@ ID = "input-restart"
 FAMILY = "input"
 
 ENTER_PCT = 10.0
-"""Percent of wall time lost in epochs' first waits from which it is worth naming."""
+"""Percent of wall time lost where epochs end and begin from which it is worth naming."""
 
 LONG_MS = 30.0
 """First wait of an epoch from which worker start-up shows (measured 52 to 158 ms with two workers, 4 ms persistent)."""
@@ -25,7 +25,7 @@ def examine(facts: Facts) -> Candidate | None:
     if loop is None or not loop.firsts:
         return None
     usual = loop.ms("data") + _first_batch_ms(facts, loop)
-    extra = sum(max(0.0, first.wait_ms - usual) for first in loop.firsts)
+    extra = sum(_extra(first, usual) for first in loop.firsts)
     share = 100 * _share(loop, usual, facts.window.to_ns)
     longest = max(first.wait_ms for first in loop.firsts)
     if share < ENTER_PCT / 2 or longest < LONG_MS:
@@ -33,7 +33,7 @@ def examine(facts: Facts) -> Candidate | None:
     loader = facts.loader
     persistent = loader.persistent_workers if loader else None
     case = Case(facts)
-    case.at_least("wall time lost in epochs' first waits", share, ENTER_PCT, "%", "steps", 2.0)
+    case.at_least("wall time lost where epochs end and begin", share, ENTER_PCT, "%", "steps", 2.0)
     case.at_least("first wait of an epoch", longest, LONG_MS, "ms", "steps")
     if persistent is not None:
         case.weigh("persistent_workers", str(persistent), not persistent, None, "loader", 2.0)
@@ -67,9 +67,14 @@ def _share(loop: Loop, usual_ms: float, now_ns: int) -> float:
     """Share of wall time in epochs' first waits: over whole epochs where the window holds one."""
     opened, last = loop.firsts[:-1], loop.firsts[-1]
     if opened:
-        return sum(max(0.0, first.wait_ms - usual_ms) for first in opened) / ((last.t - opened[0].t) / 1e6)
+        return sum(_extra(first, usual_ms) for first in opened) / ((last.t - opened[0].t) / 1e6)
     wall = max(sum(loop.dur) + last.ms, (now_ns - last.t) / 1e6)
-    return max(0.0, last.wait_ms - usual_ms) / wall
+    return _extra(last, usual_ms) / wall
+
+
+def _extra(first: First, usual_ms: float) -> float:
+    """What an epoch's beginning costs, ms: its first wait but for a usual one, and the end of the pass before."""
+    return max(0.0, first.wait_ms - usual_ms) + first.before_ms
 
 
 def _advice(facts: Facts, persistent: bool | None) -> list[Advice]:
