@@ -50,20 +50,23 @@ def examine(facts: Facts) -> Candidate | None:
 
 
 def _crowded(facts: Facts) -> Candidate | None:
-    """Batches lie ready, or nearly so, since the workers take the cores that the training thread computes on.
+    """On a CPU batches lie ready, or nearly so, as the workers take the cores that the training thread computes on.
 
-    Without the workers' work the thread would have them: that is what it costs.
+    Without the workers' work the thread would have them: that is what it costs, as far as the thread waits for a core
+    or for data.
     """
     machine, workers = facts.machine, (facts.loader.num_workers if facts.loader else None)
     room, others = room_share(facts, workers), part_of_others(machine)
     if not workers or not machine.cores or machine.worker_pct is None or machine.main_wait_pct is None:
+        return None
+    if facts.lost is None or facts.lost.source != "cpu":
         return None
     taken, waiting = workers * machine.worker_pct / machine.cores, machine.main_wait_pct * (1 - (others or 0.0))
     if room is None or room > FULL_SHARE or machine.worker_pct > OVERTHREADED_PCT:
         return None
     if waiting < CROWDED_PCT or taken < 100 * TAKEN_SHARE:
         return None
-    share = min(100.0, taken)
+    share = min(100.0, taken, waiting + facts.lost.pct("data"))
     case = Case(facts)
     case.at_least("training thread ready without a core, its workers having them", waiting, CROWDED_PCT, "%", "process")
     case.at_least("usable cores that the workers take", taken, 100 * TAKEN_SHARE, "%", "process", 2.0)
@@ -73,8 +76,9 @@ def _crowded(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=share,
         fit=case.fit,
-        headline=f"{count(workers, 'worker')} take {taken:.0f} % of {count(machine.cores, 'core')}, and the training "
-        f"thread has none {waiting:.0f} % of the time: making batches costs more CPU than there is",
+        headline=f"{count(workers, 'worker')} {'takes' if workers == 1 else 'take'} {taken:.0f} % of "
+        f"{count(machine.cores, 'core')}, and the training thread has none {waiting:.0f} % of the time: "
+        "making batches costs more CPU than there is",
         evidence=case.evidence,
         advice=_advice(facts, None),
         speedup_limit=speedup(share),

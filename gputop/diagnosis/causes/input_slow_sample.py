@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import LATE_SHARE, blocked
-from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, input_wait, loader_code, waits
+from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
 from gputop.records import Advice
 
 ID = "input-slow-sample"
@@ -28,7 +28,8 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", 3.0)
     form = wait.shape
     longest = form.long_ms if 1 < form.long_steps < RARE_SHARE * (facts.loop.n if facts.loop else 0) else form.p95_ms
-    tail = max(longest, form.p95_ms) / form.median_ms if form.median_ms > 0 else None
+    longest = max(longest, form.p95_ms)
+    tail = longest / form.median_ms if form.median_ms > 0 else None
     case.at_least("long waits over the median one", tail, IRREGULAR, "x", "steps", 2.0)
     left = [share for share in (wait.room_share, wait.free_share) if share is not None]
     if left and min(left) < FREE_SHARE:
@@ -45,8 +46,16 @@ def examine(facts: Facts) -> Candidate | None:
         "single slow samples hold up the queue",
         evidence=case.evidence,
         advice=_advice(facts, in_order),
-        speedup_limit=speedup(wait.lost_pct),
+        speedup_limit=speedup(wait.lost_pct, _floor_pct(facts, wait, longest)),
     )
+
+
+def _floor_pct(facts: Facts, wait: InputWait, longest_ms: float) -> float:
+    """What of the step the workers need in any order, percent: each long wait was a sample that took about the longest,
+    and all of them are shared out among the workers."""
+    if not wait.workers or facts.loop is None:
+        return 0.0
+    return 100 * wait.shape.long_steps / facts.loop.n * longest_ms / wait.workers / wait.step_ms
 
 
 def _advice(facts: Facts, in_order: bool | None) -> list[Advice]:
