@@ -24,3 +24,4 @@ integrations:  ## of these, the real training frameworks and notebooks alone; ne
 
 docs:  ## the pictures in docs/, drawn by the program itself
 	$(PYTHON) -m tests.pictures docs
+	$(PYTHON) -m tests.film docs/screen-film.svg

@@ -7,14 +7,19 @@ A demo knows nothing of gputop by itself: run it under `gputop run`. `--watch` a
 from __future__ import annotations
 
 import argparse
+import gc
 import os
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.utils.data import Dataset
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -39,6 +44,7 @@ class Demo:
         self.step = 0
         self._explicit = args.explicit
         self._steps = args.steps
+        self.counts_steps = args.steps is not None
         seconds = args.seconds if args.seconds is not None or args.steps else 30.0
         self._end = None if seconds is None else time.monotonic() + seconds
         torch.manual_seed(0)
@@ -94,6 +100,50 @@ class Demo:
                 self.train(model, optimizer, batch)
                 if self.over():
                     return
+
+
+@contextmanager
+def ranks(world: int) -> Iterator[int]:
+    """Run the script once for each rank, as torchrun would, on one machine over gloo; yields a rank's number.
+
+    The script as it was started becomes the launcher: it waits for its ranks and leaves with the worst status. What
+    holds on to the process group (a DistributedDataParallel) must be gone by then: its threads end with it, and one
+    that wants the interpreter while this shuts down aborts the process.
+    """
+    if "DEMO_MEETING" in os.environ:
+        distributed.init_process_group(
+            "gloo", init_method=os.environ["DEMO_MEETING"], rank=int(os.environ["RANK"]), world_size=world
+        )
+        yield distributed.get_rank()
+        gc.collect()
+        distributed.destroy_process_group()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        shared = {**os.environ, "WORLD_SIZE": str(world), "DEMO_MEETING": f"file://{folder}/meeting"}
+        children = [
+            subprocess.Popen([sys.executable, *sys.argv], env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+            for rank in range(world)
+        ]
+
+        def leave(*_: Any) -> None:
+            for child in children:
+                child.terminate()
+
+        signal.signal(signal.SIGTERM, leave)
+        try:
+            sys.exit(max(abs(child.wait()) for child in children))
+        finally:
+            leave()
+
+
+def over_for_all(demo: Demo) -> bool:
+    """Whether the demo is over on any rank, asked together every few steps so that all leave at the same one."""
+    over = demo.over()
+    if demo.step % 5 and not demo.counts_steps:
+        return False
+    told = torch.tensor([float(over)])
+    distributed.all_reduce(told, op=distributed.ReduceOp.MAX)
+    return bool(told)
 
 
 def epochs() -> Iterator[int]:

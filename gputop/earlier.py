@@ -145,6 +145,7 @@ def _described(track: RunTrack, t_ns: int) -> list[AnyRecord]:
     """What a run is made of, and its latest sign of life."""
     out: list[AnyRecord] = [track.run, *track.loaders.values()]
     out += [one for one in (track.model, track.profile) if one is not None]
+    out += [track.worker] if track.worker is not None and track.worker.t <= t_ns else []
     return out + _until(track.alives, t_ns)[-1:]
 
 

@@ -12,7 +12,7 @@ import msgspec
 from gputop.axis import Axis
 from gputop.lookback import LookBack
 from gputop.recording.recorder import Recorder
-from gputop.sources import Profiles, Source, Transport
+from gputop.sources import Attaches, Profiles, Source, Transport
 from gputop.taping import CLOSE_S, Taping
 from gputop.tracks import S
 from gputop.view import View, run_shown
@@ -186,6 +186,22 @@ class Feed:
             run_id = self._selected or (runs[0].run.run_id if runs else None)
             if run_id is not None and isinstance(self.source, Profiles):
                 self.source.profile(run_id, steps)
+
+        self._order(ask)
+
+    def attach(self, pid: int, refused: Callable[[str], object] = lambda _: None) -> None:
+        """Watch a process that has no publisher, by samples of its stacks. Where that can't be, `refused` is told why
+        and what to do, on the feed's own thread."""
+
+        def ask() -> None:
+            from gputop.samplers.attach.tool import Refused
+
+            try:
+                if not isinstance(self.source, Attaches):
+                    raise Refused("only what is live can be attached to")
+                self.source.attach(pid, refused)
+            except Refused as why:
+                refused(str(why))
 
         self._order(ask)
 

@@ -7,18 +7,19 @@ powers of 1000 (MB, MB/s, as disks and links are rated). Where only ASCII can be
 from __future__ import annotations
 
 import time
+from math import isfinite
 
 GIB = 1024**3
 
 
 def count(value: float) -> str:
-    """A whole number, thousands apart: "1,919"."""
-    return f"{round(value):,}"
+    """A whole number, thousands apart: "1,919"; what is no number as it is: "inf"."""
+    return f"{value:,.0f}"
 
 
 def counted(value: float, noun: str) -> str:
     """A count with its noun: "1 step", "1,919 steps"."""
-    return f"{count(value)} {noun}{'' if round(value) == 1 else 's'}"
+    return f"{count(value)} {noun}{'' if 0.5 < value < 1.5 else 's'}"
 
 
 def ms(value: float, *, coarse: bool = False) -> str:
@@ -37,7 +38,7 @@ def ms(value: float, *, coarse: bool = False) -> str:
 
 def span(seconds: float) -> str:
     """How long something lasted: "4.2 s", "35 s", "2 min 10 s", "1 h 05 min", "3 d 4 h"."""
-    if seconds < 9.95:
+    if seconds < 9.95 or not isfinite(seconds):
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 100:

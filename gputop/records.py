@@ -176,6 +176,7 @@ class SiteSample(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     site: str
     samples: int
     cpu_ns: int | None = None
+    in_torch: int | None = None
 
 
 class Site(Record, tag="site", frozen=True, kw_only=True):
@@ -197,6 +198,7 @@ class Profile(Record, tag="profile", frozen=True, kw_only=True):
     gpu_busy_pct: float | None = None
     copies: dict[str, Any] | None = None
     syncs: int | None = None
+    wait_sites: list[dict[str, Any]] | None = None
 
 
 class GpuProcess(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -579,13 +581,14 @@ def implausible(record: Record) -> str | None:
     """Why a record's figures can't be meant, in words: negative times, durations or counts, or ones past 2^63."""
     if not 0 <= record.t < MAX_INT:
         return f"t is {record.t}"
-    if isinstance(record, Step):
+    if type(record) is Step:
         if not 0 <= record.dur_ns < MAX_INT:
             return f"dur_ns is {record.dur_ns}"
-        if (phases := record.phases_ns) and not 0 <= min(phases.values()) <= max(phases.values()) < MAX_INT:
+        if (phases := record.phases_ns) and not 0 <= min(times := phases.values()) <= max(times) < MAX_INT:
             return "a phase is negative or beyond all bounds"
         if record.samples is not None and not 0 <= record.samples < MAX_INT:
             return f"samples is {record.samples}"
+        return None
     if isinstance(record, Fold) and (record.steps < 0 or not 0 <= record.dur_ns < MAX_INT):
         return "steps or dur_ns is negative"
     return None

@@ -33,6 +33,14 @@ class Sketch:
         self.bins[bin_] = self.bins.get(bin_, 0) + 1
         self.count += 1
 
+    def add_all(self, values: Iterable[float]) -> None:
+        """Count many values."""
+        bins, log, ceil = self.bins, math.log, math.ceil
+        for value in values:
+            bin_ = ceil(log(value) / _LOG_GAMMA) if value > 1 else 0
+            bins[bin_] = bins.get(bin_, 0) + 1
+            self.count += 1
+
     def merge(self, other: Sketch) -> None:
         """Count all that another sketch counted."""
         for bin_, count in other.bins.items():

@@ -53,6 +53,13 @@ EVENTS = 512
 DEAD = ("Z", "X")
 """States of a process that has ended and only waits to be noticed."""
 
+WORKER = "worker"
+"""The phase of lines that were found in a loader worker."""
+
+WORKER_NS = 600 * S
+"""How long the lines of a loader worker, which is looked into on request, are told: what it does for a sample is the
+same all along."""
+
 RUNS = 2048
 """Runs remembered; beyond it the ones that ended longest ago are forgotten."""
 
@@ -158,6 +165,8 @@ class Timeline:
             track.model = record
         elif isinstance(record, Site):
             track.sites.append(record)
+            if any(one.phase == WORKER for one in record.sites):
+                track.worker = record
         elif isinstance(record, Fold):
             track.add_fold(record)
         elif isinstance(record, Profile):
@@ -240,9 +249,11 @@ class Timeline:
             process=_between(track.process, sample_from, now_ns),
             others=tuple(one for one in self.others.values() if sample_from <= one.t <= now_ns),
             sites=_between(track.sites, sample_from, now_ns),
+            worker=track.worker if track.worker and now_ns - WORKER_NS <= track.worker.t <= now_ns else None,
             events=_between(track.events, sample_from, now_ns),
             samplers=tuple(self.samplers.values()),
-            peers=tuple(self._peers(track, now_ns)),
+            peers=(peers := tuple(self._peers(track, now_ns))),
+            own=track.peer(now_ns) if peers and not whole else None,
             ended=track.ended is not None,
         )
 
@@ -274,7 +285,7 @@ class Timeline:
                     return gpu.gpu_uuid, "pci"
         pid = self._pid_here(run, latest)
         for gpu in latest:
-            if pid is not None and pid in _pids_on(gpu):
+            if pid is not None and (gpu.processes or gpu.mig) and pid in _pids_on(gpu):
                 return gpu.gpu_uuid, "pid"
         if (uuid := _visible(run, latest)) is not None:
             return uuid, "visible"

@@ -73,8 +73,9 @@ class RunTrack:
         self.steps: deque[Step] = deque()
         self.folds: deque[Fold] = deque(maxlen=FOLDS)
         self.sites: deque[Site] = deque(maxlen=180)
+        self.worker: Site | None = None
         self.process: deque[Process] = deque(maxlen=180)
-        self.events: deque[Event] = deque(maxlen=128)
+        self.events: deque[Event] = deque(maxlen=512)
         self.said: deque[Verdict] = deque(maxlen=4096)
         self.fine = Columns(column_ns, COLUMNS)
         self.minutes = Columns(60 * S, MINUTES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from gputop.recording.state import RecordingState
-from gputop.records import Alive, Event, Gpu, Host, Loader, Model, Process, Profile, Run, Sampler, Verdict
+from gputop.records import Alive, Event, Gpu, Host, Loader, Model, Process, Profile, Run, Sampler, Site, Verdict
 
 History = tuple[float | None, ...]
 """One value a column of the shared axis, oldest first."""
@@ -89,6 +89,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     phase_history: dict[str, History] = {}
     profile: Profile | None = None
     """The latest answer to a request for a profile."""
+    worker: Site | None = None
+    """Where a loader worker was found working when it was last looked into."""
     said: Verdict | None = None
     """What was said at the time, where a recording tells and its cause is not that of `verdict`."""
 

@@ -29,10 +29,11 @@ def forgotten(track: RunTrack, now_ns: int) -> bool:
     return track.ended is not None and (track.last_end or 0) < now_ns - FORGET_ENDED_NS
 
 
-def run_order(item: tuple[str, RunTrack]) -> tuple[bool, str, int, int]:
-    """Runs that go on first, then by script and rank."""
+def run_order(item: tuple[str, RunTrack]) -> tuple[bool, bool, str, int, int]:
+    """Runs that go on first, those that tell their steps before others, then by script and rank."""
     track = item[1]
-    return (track.ended is not None, track.run.script or "", track.run.rank or 0, track.run.t)
+    silent = track.last_end is None and track.alive is None
+    return (track.ended is not None, silent, track.run.script or "", track.run.rank or 0, track.run.t)
 
 
 def gpu_order(item: tuple[str, GpuTrack]) -> tuple[int, str]:
@@ -86,6 +87,7 @@ def run_view(
         segments=segments,
         phase_history=_phase_history(track, axis),
         profile=track.profile,
+        worker=track.worker,
         said=said_then(track, verdict, window.to_ns),
     )
 
@@ -145,7 +147,7 @@ def _state(track: RunTrack, verdict: Verdict) -> str:
     if track.ended is not None:
         return track.ended
     if track.last_end is None:
-        return "starting"
+        return "training" if verdict.clock == "sampled" and track.alive is None else "starting"
     return "stalled" if verdict.cause == "stalled" else "training"
 
 

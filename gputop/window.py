@@ -25,7 +25,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     timeline. Where only some steps of a stretch are held, `steps` is an even sample and `folds` sums the others. `gpu`
     and `bursts` are those of the run's own device, matched as `gpu_match` says ("uuid", "pci", "pid", "visible": by
     CUDA_VISIBLE_DEVICES, "only": the machine has one GPU; None: no device could be matched). `gpus_present` counts the
-    machine's GPUs (None: no sampler has said). `all_gpus` is the latest sample of every device.
+    machine's GPUs (None: no sampler has said). `all_gpus` is the latest sample of every device. `own` is the run as the
+    windows of its peers show it.
     """
 
     run: Run
@@ -48,7 +49,10 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     process: tuple[Process, ...] = ()
     others: tuple[Process, ...] = ()
     sites: tuple[Site, ...] = ()
+    worker: Site | None = None
+    """The lines of a loader worker, when it was last looked into."""
     events: tuple[Event, ...] = ()
     samplers: tuple[Sampler, ...] = ()
     peers: tuple[Peer, ...] = ()
+    own: Peer | None = None
     ended: bool = False

@@ -482,7 +482,7 @@ class TestWithoutVerdicts:
         driven = replayed(tmp_path / "r.gputop", merged([early], training(120)))
         driven.until(30)
         view = driven.feed.view()
-        assert [run.run.run_id for run in view.runs] == ["0", "a"]
+        assert [run.run.run_id for run in view.runs] == ["a", "0"], "what tells no steps comes last"
         shown = run_shown(view, None)
         assert shown is not None
         assert driven.feed._axis.run_id == shown.run.run_id == "a"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from gputop.feed import Feed
 from gputop.records import AnyRecord, Run, Step
+from gputop.samplers.attach.tool import Refused
 from gputop.tracks import S
 from tests.sources.plain import Plain
 
@@ -86,6 +89,44 @@ def test_a_source_that_can_not_be_asked_makes_no_profile() -> None:
     feed._thread.join(5)
     assert feed.fault is None
     assert feed.view().runs
+
+
+class Attached(Fake):
+    """A source that watches a process from outside, or is not allowed to."""
+
+    def __init__(self, why: str | None = None) -> None:
+        super().__init__(training(), endless=True)
+        self.why = why
+        self.pids: list[int] = []
+
+    def attach(self, pid: int, refused: Callable[[str], object] = print) -> None:
+        if self.why is not None:
+            raise Refused(self.why, "allow it")
+        self.pids.append(pid)
+        self.closed.set()
+
+
+def test_a_process_is_attached_to_on_request() -> None:
+    source = Attached()
+    feed = Feed(source).start()
+    feed.attach(4711)
+    assert source.closed.wait(5)
+    feed.close()
+    assert source.pids == [4711]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [(Attached("not allowed here"), "not allowed here: allow it"), (Fake(endless=True), "only what is live")],
+)
+def test_why_a_process_can_not_be_attached_to_is_told_and_the_feed_goes_on(source: Fake, said: str) -> None:
+    told: queue.Queue[str] = queue.Queue()
+    feed = Feed(source).start()
+    feed.attach(4711, told.put)
+    assert said in told.get(timeout=5)
+    assert feed.fault is None
+    assert not feed.view().warnings or feed.view().warnings == ("a warning",)
+    feed.close()
 
 
 def test_there_is_a_view_before_any_record() -> None:

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.records import Alive, Burst, Event, Fold, Gpu, GpuProcess, Host, Loader, Process, Run, Sampler, Step
+from gputop.records import (
+    Alive,
+    Burst,
+    Event,
+    Fold,
+    Gpu,
+    GpuProcess,
+    Host,
+    Loader,
+    Process,
+    Run,
+    Sampler,
+    Site,
+    SiteSample,
+    Step,
+)
 from gputop.timeline import Timeline
 from gputop.tracks import EXACT_NS, EXACT_STEPS, MIN_STEPS, S
 
@@ -176,6 +191,15 @@ class TestMatch:
         barred = Sampler(t=0, host="h", backend="nvml", state="absent", why="not allowed to talk to the driver")
         assert filled(barred).gpus_present() is None
         assert filled(gpu()).gpus_present() == 1
+
+
+def test_the_lines_of_a_worker_that_was_looked_into_are_told_for_some_minutes() -> None:
+    seen = Site(t=10 * S, run_id="a", sites=[SiteSample(phase="worker", site="data.py:9", samples=80)])
+    own = Site(t=20 * S, run_id="a", sites=[SiteSample(phase="data", site="t.py:1", samples=9)])
+    timeline = filled(*steps(10, 100), seen, own)
+    assert timeline.window("a", 5 * S).worker is None
+    assert timeline.window("a", 300 * S).worker == seen
+    assert timeline.window("a", 700 * S).worker is None
 
 
 def test_a_run_that_said_goodbye_is_not_lost() -> None:

@@ -81,10 +81,35 @@ def folder(given: Path | None) -> Path | None:
     return next((place for place in places if (place / "suite.json").is_file()), None)
 
 
-def suite(scripts: Path) -> dict[str, dict[str, list[list[str]]]]:
-    """What may be said of each script, by "gpu" and "cpu": planted, then cured where --fixed changes anything."""
-    found: dict[str, dict[str, list[list[str]]]] = json.loads((scripts / "suite.json").read_text())
-    return found
+class Script(msgspec.Struct, frozen=True):
+    """What may be said of a script, by "gpu" and "cpu": planted, then cured where --fixed changes anything.
+
+    `needs`: a module that it imports besides torch.
+    """
+
+    gpu: list[list[str]]
+    cpu: list[list[str]]
+    needs: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether what it needs is here."""
+        return self.needs is None or importlib.util.find_spec(self.needs) is not None
+
+
+def suite(scripts: Path) -> dict[str, Script]:
+    """The scripts by name."""
+    return msgspec.json.decode((scripts / "suite.json").read_bytes(), type=dict[str, Script])
+
+
+def left_out(scripts: Path, only: tuple[str, ...]) -> str | None:
+    """Which of the real loops can't run here, and why; None when all can."""
+    lacking = [
+        f"{name} needs {script.needs}"
+        for name, script in suite(scripts).items()
+        if (not only or name in only) and not script.runs
+    ]
+    return ", ".join(lacking) or None
 
 
 def names(scripts: Path | None) -> list[str]:
@@ -95,11 +120,12 @@ def names(scripts: Path | None) -> list[str]:
 def real(scripts: Path, only: tuple[str, ...], seconds: float, *, cured: bool) -> Iterator[Trial]:
     """The real loops, one after the other, each in processes of its own."""
     place = "gpu" if _has_gpu() else "cpu"
-    for name, expected in suite(scripts).items():
-        if only and name not in only:
+    for name, script in suite(scripts).items():
+        if (only and name not in only) or not script.runs:
             continue
+        expected = script.gpu if place == "gpu" else script.cpu
         planted: dict[str, Any] = {}
-        for fixed, causes in enumerate(expected[place][: 2 if cured else 1]):
+        for fixed, causes in enumerate(expected[: 2 if cured else 1]):
             run = _watch(scripts / f"{name}.py", bool(fixed), seconds)
             verdict = run.get("verdict") or {"cause": "nothing", "headline": run.get("why", "")}
             yield Trial(

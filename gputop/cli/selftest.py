@@ -44,6 +44,7 @@ def command(
     if folder is not None:
         names = tuple(name for name in only if name in planted.suite(folder)) if only else QUICK if quick else ()
         if names or not only:
+            why = planted.left_out(folder, names)
             trials += _announced(planted.real(folder, names, seconds, cured=not quick), as_json)
     unknown = set(only) - {trial.name for trial in trials}
     if unknown:

@@ -29,7 +29,7 @@ def set_apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[
     """Indices of steady steps, of warm-up and of later epochs' first steps."""
     everything = list(range(len(train)))
     warm = _warmup(train, lengths)
-    opened = [index for index, (before, step) in enumerate(pairwise(train), 1) if _opens_epoch(before, step)]
+    opened = _openings(train)
     firsts = [index for index in opened if index not in warm]
     profiled = {index for index, step in enumerate(train) if step.profiled}
     apart = {*warm, *firsts, *profiled}
@@ -54,10 +54,18 @@ def _warmup(train: list[Step], lengths: list[float]) -> set[int]:
     return warm
 
 
-def _opens_epoch(before: Step, step: Step) -> bool:
-    if step.first_of_epoch is not None:
-        return step.first_of_epoch
-    return step.epoch is not None and before.epoch is not None and step.epoch != before.epoch
+def _openings(train: list[Step]) -> list[int]:
+    """Indices of the steps that open an epoch: by their own word, else by its number; not the first one."""
+    said = [step.first_of_epoch for step in train]
+    epochs = [step.epoch for step in train]
+    if epochs.count(epochs[0]) == len(epochs):
+        return [index for index, opens in enumerate(said) if opens and index]
+    found = []
+    for index, (before, now) in enumerate(pairwise(epochs), 1):
+        changed = now is not None and before is not None and now != before
+        if said[index] if said[index] is not None else changed:
+            found.append(index)
+    return found
 
 
 def ends_of_passes(train: list[Step], keep: list[int], firsts: list[int], waits: list[list[float]]) -> dict[int, float]:
@@ -79,6 +87,6 @@ def lone_step(keep: list[int], lengths: list[float], columns: dict[str, list[flo
     if len(keep) < LONE_STEPS:
         return None
     longest = max(keep, key=lengths.__getitem__)
-    rest = max(lengths[index] for index in keep if index != longest)
+    rest = sorted([lengths[index] for index in keep])[-2]
     episodic = sum(column[longest] for name, column in columns.items() if role(name) in EPISODIC)
     return longest if lengths[longest] - episodic > LONE_RATIO * rest else None

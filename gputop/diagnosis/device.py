@@ -25,6 +25,10 @@ WORKING_PCT = 5.0
 """Utilization of the machine's only GPU from which a run that doesn't say its device is taken to compute there."""
 
 
+RESTING_SAMPLES = 3
+"""Samples without any use of the machine's only GPU from which it rests: one may have looked between bursts."""
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """The run's device. `on_gpu`: whether it computes on a GPU (None: not known). Means are over the window's samples.
 
@@ -132,13 +136,22 @@ def computes_on_gpu(window: Window) -> bool | None:
         return False
     if device:
         return not device.startswith("cpu")
+    if window.run.gpu_uuid or window.run.gpu_pci or window.run.gpu_name:
+        return True
     if any(_touches_gpu(step) for step in window.steps):
         return True
     if window.gpu_match in ("uuid", "pci", "pid"):
         return True
     if window.gpu_match in ("visible", "only") and any((gpu.util_pct or 0.0) >= WORKING_PCT for gpu in window.gpu):
         return True
-    return False if window.gpus_present == 0 else None
+    return False if window.gpus_present == 0 or _unused(window) else None
+
+
+def _unused(window: Window) -> bool:
+    """Whether the driver lists the run on none of its GPUs and none of them works: the run computes on the CPU."""
+    utils = [gpu.util_pct for gpu in (*window.all_gpus, *window.gpu)]
+    rests = len(window.gpu) >= RESTING_SAMPLES or len(window.all_gpus) > 1
+    return rests and _listed(window) is False and all(util is not None and util < 1 for util in utils)
 
 
 def _touches_gpu(step: Step) -> bool:

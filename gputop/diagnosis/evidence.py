@@ -79,17 +79,16 @@ def gather(window: Window, *, accidents: bool = False) -> Facts:
         loop=loop,
         lost=None if loop is None else read_lost(loop, device),
         loader=loader,
-        ledger=() if loop is None else ledger(loop),
+        ledger=() if loop is None else ledger(loop, window.run.detail_every or 1),
         came=came,
     )
 
 
 def _loader(window: Window, loop: Loop | None) -> Loader | None:
-    ids: Counter[int] = Counter()
-    for step in loop.steps if loop else ():
-        if step.loader_id is not None:
-            ids[step.loader_id] += 1
-    return training_loader(window, ids)
+    ids = [step.loader_id for step in loop.steps] if loop else []
+    if ids and ids.count(ids[0]) == len(ids):
+        ids = ids[:1]
+    return training_loader(window, Counter(one for one in ids if one is not None))
 
 
 def batches_unseen(facts: Facts) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, InputWait
+from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, IDLE_WORKER_PCT, InputWait
 from gputop.diagnosis.rounds import in_rounds
 
 REMOTE = frozenset(
@@ -87,3 +87,31 @@ def delivered(facts: Facts, wait: InputWait) -> bool:
         return False
     ready = wait.workers != 0 and wait.ready_share is not None and wait.ready_share >= READY_SHARE
     return ready and (wait.late_share is None or wait.late_share < LATE_SHARE)
+
+
+LONG_SAMPLE_MS = 250.0
+"""Worker time for one sample, ms, from which it is hardly decoding (10 to 100): with workers that nobody saw compute,
+it is waiting for storage."""
+
+MANY_TIMES = 4.0
+"""Workers that would keep up over those there are, from which their number is not what is wrong."""
+
+FEW_WORKERS = 2
+"""Loader workers up to which any machine is taken to have more cores, where their number is not known."""
+
+
+def long_samples(facts: Facts, wait: InputWait) -> float | None:
+    """Worker time for one sample, ms, where it is too long for anything but storage, and no reading of it is known."""
+    machine, loop = facts.machine, facts.loop
+    unread = machine.disk_busy_pct is None and machine.iowait_pct is None and machine.workers_in_disk_wait is None
+    batch = facts.loader.batch_size if facts.loader else None
+    if batch is None and loop is not None:
+        batch = next((step.samples for step in loop.steps if step.samples), None)
+    if not unread or not wait.workers or wait.workers <= FEW_WORKERS or not batch or wait.batch_ms is None:
+        return None
+    if wait.needed is not None and wait.needed < MANY_TIMES * wait.workers:
+        return None
+    if machine.worker_pct is not None and machine.worker_pct > IDLE_WORKER_PCT:
+        return None
+    each = wait.batch_ms / batch
+    return each if each >= LONG_SAMPLE_MS else None

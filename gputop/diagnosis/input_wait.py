@@ -11,6 +11,7 @@ from gputop.diagnosis import sampled
 from gputop.diagnosis.candidate import speedup
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import Shape, shape
+from gputop.diagnosis.machine import Machine
 from gputop.diagnosis.numbers import ranked
 from gputop.diagnosis.wording import cost, time
 from gputop.records import Step
@@ -122,8 +123,8 @@ def room_share(facts: Facts, workers: int | None) -> float | None:
     if own is None and workers and machine.worker_pct is not None:
         own = workers * machine.worker_pct / 100
     if own is None:
-        if machine.cpu_pct is None or machine.cores_all is None:
-            return None
+        if machine.cpu_pct is None or machine.cores_all is None or machine.workers is not None:
+            return None  # where the workers are seen, and not timed yet, the next look will tell
         busy = machine.cores_all * machine.cpu_pct / 100
         own = busy if workers is None else min(busy, workers + 1.0)
     elif workers:
@@ -135,12 +136,15 @@ def _waiting(facts: Facts, workers: int | None, wait_ms: float) -> bool | None:
     """Whether fetching waits (for a disk, a network, a lock) rather than computes; None where nothing tells."""
     machine, loop = facts.machine, facts.loop
     if workers:
-        roomy = free_share(facts)
         if machine.worker_pct is not None and machine.worker_wait_pct is not None:
             return machine.worker_pct + machine.worker_wait_pct < IDLE_WORKER_PCT
-        if machine.worker_pct is None or (roomy is not None and roomy < FREE_SHARE):
+        left = [share for share in (free_share(facts), room_share(facts, workers)) if share is not None]
+        if left and min(left) < FREE_SHARE:
             return None
-        return machine.worker_pct < IDLE_WORKER_PCT
+        at_most = _worker_at_most(machine, workers)
+        if at_most is None or at_most < IDLE_WORKER_PCT:
+            return None if at_most is None else True
+        return None if machine.worker_pct is None else False
     if workers is None or loop is None:
         return None
     off = [step.dur_ns - step.host_cpu_ns for step in loop.steps if step.host_cpu_ns is not None]
@@ -148,6 +152,15 @@ def _waiting(facts: Facts, workers: int | None, wait_ms: float) -> bool | None:
         return None
     queued = (machine.main_wait_pct or 0.0) / 100 * loop.mean_ms
     return sum(off) / len(off) / 1e6 - loop.ms("sync") - queued >= WAITING_SHARE * wait_ms
+
+
+def _worker_at_most(machine: Machine, workers: int) -> float | None:
+    """CPU of each worker, percent; where the workers are not seen, what it is at most with all that is used."""
+    if machine.worker_pct is not None:
+        return machine.worker_pct
+    if machine.cpu_pct is None or machine.cores_all is None:
+        return None
+    return machine.cpu_pct * machine.cores_all / workers
 
 
 MOST_WORKERS = 999
@@ -167,6 +180,10 @@ def _share_of_waits(facts: Facts, form: Shape, *, late: bool) -> float | None:
     loop = facts.loop
     column = loop.roles.get("data") if loop else None
     if loop is None or column is None:
+        return None
+    told = [step.late_ready for step in loop.steps] if late else []
+    told += [step.ready_batches for step in loop.steps]
+    if told.count(None) == len(told):
         return None
     bar = max(HANDOVER_MS, 0.5 * form.median_ms if form.steady else 3 * form.median_ms)
     handover = _handover_ms(loop.steps, column) if late else None

@@ -13,6 +13,9 @@ WITHIN = frozenset(("input", "episodic", "placement"))
 CORES = frozenset(("host-contention", "cpu-bound"))
 """Causes whose cure gives the workers cores too."""
 
+OTHERS = frozenset(("straggler",))
+"""Causes whose next limit is what the other ranks take: they are known, and their loaders are their own."""
+
 
 def loader_busy_pct(facts: Facts) -> float | None:
     """Percent of the time that a loader worker computes, reads or is ready without a core, on average.
@@ -28,7 +31,7 @@ def loader_busy_pct(facts: Facts) -> float | None:
 
 def bounded(facts: Facts, candidate: Candidate) -> Candidate:
     """The candidate with the gain that the loader, were it the next limit, leaves of its own."""
-    if candidate.healthy or candidate.state or candidate.family in WITHIN or candidate.cause in CORES:
+    if candidate.healthy or candidate.state or candidate.family in WITHIN or candidate.cause in CORES | OTHERS:
         return candidate
     floor = loader_busy_pct(facts)
     if floor is None:

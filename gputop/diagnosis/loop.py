@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import sub
 from typing import NamedTuple
 
 import msgspec
 
 from gputop.diagnosis.apart import APART_LEAVES, ends_of_passes, lone_step, set_apart
+from gputop.diagnosis.beside import beside_share
 from gputop.diagnosis.episodes import place_episodes, spans
 from gputop.diagnosis.numbers import period, ranked
-from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
+from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, MODEL, in_columns, role
 from gputop.records import Step
 from gputop.window import Window
 
@@ -49,7 +50,9 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
     """The steady training steps of a window. Lists are aligned with `steps`; times are milliseconds.
 
     `phases` are the columns as marked, with `other`; they sum to `dur`. `roles` are the same times by what the
-    phases mean (phases.role). `firsts` are the first steps of later epochs.
+    phases mean (phases.role). `firsts` are the first steps of later epochs. `opaque`: the model's own work is not
+    marked, so that `other` holds it. `beside`: share of forward that is the loop's own work by stack samples; it
+    counts as such in `roles`.
     """
 
     steps: Sequence[Step]
@@ -72,6 +75,7 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
     open_eval_ms: float = 0.0
     opaque: bool = False
     samples_s: float | None = None
+    beside: float = 0.0
 
     @property
     def n(self) -> int:
@@ -103,8 +107,8 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
         return 100 * spent / whole if whole else 0.0
 
     def compute_pct(self) -> float:
-        """Share of wall time in forward, backward and optimizer."""
-        return sum(self.pct(part) for part in COMPUTE)
+        """Share of wall time in forward, backward and optimizer; with `other` where that holds the model's work."""
+        return sum(self.pct(part) for part in COMPUTE) + (self.pct(HOST) if self.opaque else 0.0)
 
     def episodic_pct(self) -> float:
         """Share of wall time in evaluation and checkpoints."""
@@ -173,13 +177,19 @@ def train_and_eval(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     return train, other
 
 
-def ledger(loop: Loop) -> tuple[Bucket, ...]:
-    """The buckets of wall time: every phase seen and `other`, in the order of a step; shares sum to 100."""
-    whole = sum(loop.dur)
+def ledger(loop: Loop, every: int = 1) -> tuple[Bucket, ...]:
+    """The buckets of wall time: every phase seen and `other`, in the order of a step; shares sum to 100.
+
+    Each how-many-eth step is told in detail, and only such a one pays for it: `self` is what an average step pays.
+    """
+    sums = {name: sum(column) for name, column in loop.phases.items()}
+    if "self" in sums:
+        sums["self"] /= every
+    whole = sum(sums.values())
     return tuple(
-        Bucket(name, 100 * sum(loop.phases[name]) / whole, sum(loop.phases[name]) / loop.n)
+        Bucket(name, 100 * sums[name] / whole if whole else 0.0, sums[name] / loop.n)
         for name in in_order(loop.phases)
-        if any(loop.phases[name]) or name == "other"
+        if sums[name] or name == "other"
     )
 
 
@@ -210,13 +220,15 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
     if len(keep) - len(ends) >= APART_LEAVES:
         keep = [index for index in keep if index not in ends]
     dur = [lengths[index] * MS for index in keep]
-    phases = {name: [column[index] * MS for index in keep] for name, column in columns.items()}
+    phases = {name: [ns * MS for ns in _picked(column, keep)] for name, column in columns.items()}
     ordered = sorted(dur)
+    beside = beside_share(window) if "forward" in phases else 0.0
     return Loop(
         steps=[train[index] for index in keep],
         dur=dur,
         phases=phases,
-        roles=_roles(phases),
+        roles=_without_beside(_roles(phases), beside),
+        beside=beside,
         seen=len(train),
         mean_ms=sum(dur) / len(dur),
         median_ms=ranked(ordered, 0.5),
@@ -239,9 +251,15 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
         missing=0 if window.folds else _missing(train),
         eval_steps=len(evaluated),
         open_eval_ms=_open_eval(train[-1], evaluated) * MS,
-        opaque=not any(role(name) in COMPUTE for name in columns),
+        opaque=not any(role(name) in MODEL for name in columns),
         samples_s=_samples([train[index] for index in keep], dur),
     )
+
+
+def _picked(column: list[float], keep: list[int]) -> list[float]:
+    """The entries of a column at these places, ascending."""
+    first, last = keep[0], keep[-1]
+    return column[first : last + 1] if last - first + 1 == len(keep) else [column[index] for index in keep]
 
 
 def _open_eval(last: Step, evaluated: list[Step]) -> int:
@@ -253,6 +271,10 @@ def _open_eval(last: Step, evaluated: list[Step]) -> int:
 def _lengths(train: list[Step]) -> list[float]:
     """Length of each step in ns: up to the next one's start where the two are neighbours, so that no time is lost."""
     lengths: list[float] = [step.dur_ns for step in train]
+    first = train[0].n
+    if [step.n for step in train] == list(range(first, first + len(train))):
+        starts = [step.t for step in train]
+        return [*map(max, lengths, map(sub, starts[1:], starts)), lengths[-1]]
     for index in range(len(train) - 1):
         here, following = train[index], train[index + 1]
         if following.n == here.n + 1 and following.t - here.t > here.dur_ns:
@@ -262,26 +284,22 @@ def _lengths(train: list[Step]) -> list[float]:
 
 def _columns(train: list[Step], lengths: list[float]) -> tuple[dict[str, list[float]], int]:
     """Phases in columns, with `other`; a step whose phases exceed it is scaled down to it and counted contradictory."""
-    phases = [step.phases_ns for step in train]
-    names = dict.fromkeys(chain.from_iterable(phases))
-    names.pop("other", None)
-    columns: dict[str, list[float]] = {name: [of.get(name, 0) for of in phases] for name in names}
+    columns = in_columns([step.phases_ns for step in train])
+    columns.pop("other", None)
     for name, column in columns.items():
         if min(column) < 0:
             columns[name] = [max(0.0, ns) for ns in column]
     other = list(lengths)
     for column in columns.values():
         other = list(map(sub, other, column))
-    contradictory = 0
-    for index, left in enumerate(other):
-        if left < 0:
-            contradictory += 1
-            scale = lengths[index] / (lengths[index] - left)
-            other[index] = 0.0
-            for column in columns.values():
-                column[index] *= scale
+    longer = [index for index, left in enumerate(other) if left < 0] if min(other) < 0 else []
+    for index in longer:
+        scale = lengths[index] / (lengths[index] - other[index])
+        other[index] = 0.0
+        for column in columns.values():
+            column[index] *= scale
     columns["other"] = other
-    return columns, contradictory
+    return columns, len(longer)
 
 
 def _roles(phases: dict[str, list[float]]) -> dict[str, list[float]]:
@@ -292,6 +310,15 @@ def _roles(phases: dict[str, list[float]]) -> dict[str, list[float]]:
         roles[part] = column if have is None else [a + b for a, b in zip(have, column, strict=True)]
     roles.setdefault(HOST, [0.0] * len(next(iter(phases.values()))))
     return roles
+
+
+def _without_beside(roles: dict[str, list[float]], share: float) -> dict[str, list[float]]:
+    """The roles with a share of forward given to the loop's own work."""
+    if not share:
+        return roles
+    forward = roles["forward"]
+    host = [own + share * ms for own, ms in zip(roles[HOST], forward, strict=True)]
+    return roles | {HOST: host, "forward": [(1 - share) * ms for ms in forward]}
 
 
 def _missing(train: list[Step]) -> int:

@@ -83,6 +83,9 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
     unseen = _unseen(device, sum(by.values()) + copying, loop.episodic_pct())
     behind = _behind(loop, device_ms, empty, unseen)
     by |= {part: by.get(part, 0.0) + share for part, share in behind.items()}
+    if loop.beside and by.get("forward"):
+        moved = min(by["forward"], loop.beside * (loop.pct("forward") / (1 - loop.beside)))
+        by |= {"forward": by["forward"] - moved, HOST: by.get(HOST, 0.0) + moved}
     training = {part: share for part, share in by.items() if part not in EPISODIC}
     return Lost(
         source="device",

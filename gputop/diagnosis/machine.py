@@ -18,6 +18,10 @@ STARVED_WORKER_PCT = 60.0
 """CPU of one loader worker below which, with no core free, it queues for a core instead of running."""
 
 
+OPERATORS_PCT = 200.0
+"""CPU of a training process itself (one core = 100), its workers left out, from which operators compute on the CPU:
+launching takes one thread."""
+
 READING_BYTES_S = 1e6
 """Read calls below which nothing is said of the page cache: queues and modules are read too."""
 
@@ -35,6 +39,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     `cores` are those that the run may use: the least of its affinity mask, the cgroup's quota and the machine's cores.
     `free_cores` are those of them that nobody used.
     `main_wait_pct`: wall time that the training thread was ready to run and had no core.
+    `process_pct`: CPU of the process itself, all its threads, without its workers.
     `worker_wait_pct`: the same of a loader worker, on average.
     `throttled_share`: how much of the time the cgroup was held back.
     `disk`: the disk that holds the data set, else the busiest; `disk_busy_pct` and `disk_await_ms` are its own.
@@ -62,6 +67,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     net_recv_bytes_s: float | None = None
     swap_in_bytes_s: float | None = None
     main_pct: float | None = None
+    process_pct: float | None = None
     main_wait_pct: float | None = None
     own_pct: float | None = None
     worker_pct: float | None = None
@@ -111,6 +117,7 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
         net_recv_bytes_s=mean(known([host.net_recv_bytes_s for host in hosts])),
         swap_in_bytes_s=mean(known([host.swap_in_bytes_s for host in hosts])),
         main_pct=mean(known([process.main_thread_cpu_pct for process in processes])),
+        process_pct=mean(known([process.cpu_pct for process in processes])),
         main_wait_pct=mean(known([process.main_thread_wait_pct for process in processes])),
         own_pct=own,
         worker_pct=worker_pct,
@@ -133,6 +140,11 @@ def training_loader(window: Window, loader_ids: Counter[int]) -> Loader | None:
     if len(window.loaders) == 1 and not loader_ids:
         return next(iter(window.loaders.values()))
     return None
+
+
+def busiest_pct(machine: Machine) -> float | None:
+    """CPU of the training process itself: of its main thread, or of all its threads where another one trains."""
+    return max(known([machine.main_pct, machine.process_pct]), default=None)
 
 
 def part_of_others(machine: Machine) -> float | None:
@@ -159,6 +171,8 @@ def _own(processes: tuple[Process, ...], worker_pct: float | None, workers: int 
         return tree
     main = mean(known([process.cpu_pct for process in processes]))
     if main is None:
+        main = mean(known([process.main_thread_cpu_pct for process in processes]))
+    if main is None:
         return None
     return main + (worker_pct or 0.0) * (workers or 0)
 
@@ -167,9 +181,9 @@ def _free(cores: float | None, cores_all: int | None, cpu_pct: float | None, own
     if cores is None or cores_all is None or cpu_pct is None:
         return None
     free = cores_all * max(0.0, 100 - cpu_pct) / 100
-    if cores < cores_all and own is not None:
-        return max(0.0, min(free, cores - own / 100))
-    return min(free, cores)
+    if cores == cores_all:
+        return free
+    return None if own is None else max(0.0, min(free, cores - own / 100))
 
 
 def _others(window: Window, cores_all: int | None, cpu_pct: float | None, own: float | None) -> float | None:

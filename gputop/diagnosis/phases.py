@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+
 COMPUTE = ("forward", "backward", "optimizer")
 """Phases in which a step does its own work: on a GPU they launch it, on a CPU they are it."""
+
+MODEL = ("forward", "backward")
+"""Those of the model itself: a step without either of them marked has it in what is left."""
 
 EPISODIC = ("eval", "checkpoint")
 """Phases that come every so many steps and are no part of the training itself."""
@@ -22,6 +29,20 @@ _ALIASES = {
     "allreduce": "comm", "all_reduce": "comm",
 }  # fmt: skip
 """Names that people give to the standard phases when they mark them themselves."""
+
+
+def in_columns(steps: Sequence[Mapping[str, int]]) -> dict[str, list[float]]:
+    """The steps' `phases_ns` by phase: what each step has of it, 0 where it has none."""
+    names = list(steps[0]) if steps else []
+    alike = len(names) > 1 and sum(map(len, steps)) == len(names) * len(steps)
+    try:
+        rows = list(map(itemgetter(*names), steps)) if alike else None
+    except KeyError:
+        rows = None
+    if rows is not None:
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    return {name: [of.get(name, 0) for of in steps] for name in dict.fromkeys(chain.from_iterable(steps))}
+
 
 HOST = "host"
 """The role of `other` and of a phase under a user's own name that is none of the known ones: host work."""

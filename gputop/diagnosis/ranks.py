@@ -1,33 +1,63 @@
-"""The ranks of one job side by side: what each does before the collective that makes them wait for each other."""
+"""The ranks of one job side by side: what each does before the collective that makes them wait for each other.
+
+Steps of all ranks are equally long, since the exchange ends for all at once. So what a rank does of its own is the step
+less its exchange, and the late one is the one that waits least in it.
+"""
 
 from __future__ import annotations
 
-from operator import add
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from gputop.diagnosis.apart import lone_step, set_apart
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import train_and_eval
 from gputop.diagnosis.numbers import median
-from gputop.diagnosis.phases import HOST, role
+from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
+from gputop.diagnosis.timed import figures
 from gputop.records import Run, Step
-from gputop.window import Peer
+from gputop.window import Peer, Window
 
-OWN = ("data", "h2d", "forward", HOST)
+OWN = ("data", "h2d", "forward", HOST, *EPISODIC)
 """What a rank does by itself. Backward is left out: the exchange inside it makes it equally long on every rank."""
 
 MARKED = (*OWN, "backward", "optimizer")
 """The same where every rank marks the exchange, so that backward and the update are free of it."""
 
-LATEST = 50
+QUEUED = (*OWN, "optimizer")
+"""The same by the device's own clock where backward holds the exchange: the device does the update after it."""
+
+LATEST = 100
 """Steps of each rank that are compared."""
+
+STARVED = 0.1
+"""Share of looks that find a rank's queue empty from which its device follows the host's launches. How long it then
+takes is no figure of this rank's: the others' hosts may be as slow, and have the time while they wait for it."""
+
+TELLS = 0.05
+"""Part of the step from which waiting inside backward, more than in a marked exchange, is no mere jitter of it."""
+
+LEAST = 5
+"""Steps of a rank that tell anything."""
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """A rank's usual times of its own, in ms per step by role."""
+    """A rank's mean times of its own, in ms per step by role, and its mean step.
+
+    `exchange`: its mean time in the region that holds the exchange, by the device's clock; None where not known.
+    `waits`: the same of each step by its number. `starved`: its device follows the host's launches.
+    `ready`: batches that lie ready when it asks for one, on average over the most that ever did.
+    """
 
     rank: int
     own: dict[str, float]
+    step_ms: float
+    exchange: float | None = None
+    waits: dict[int, float] = {}
+    starved: bool = False
+    ready: float | None = None
 
     @property
     def total(self) -> float:
@@ -35,37 +65,156 @@ class Rank(msgspec.Struct, frozen=True):
         return sum(self.own.values())
 
 
+class How(NamedTuple):
+    """How ranks are compared: by which parts, by the device's clock or the host's, with a single long step or not."""
+
+    parts: tuple[str, ...]
+    timed: bool
+    accidents: bool
+
+
 @once
 def ranks(facts: Facts) -> list[Rank]:
-    """The ranks of the run's job that have steps in the window, in order; empty for a job of one."""
+    """The ranks of the run's job that have steps in the window, in order; empty for a job of one.
+
+    A script that marks an exchange may make the one that counts inside backward all the same (a loss summed for a log
+    beside DistributedDataParallel): where ranks wait for each other more inside backward than in the mark, that holds.
+    """
     window = facts.window
     if not window.peers or facts.loop is None:
         return []
     sides = [(window.run, window.steps), *((peer.run, peer.steps) for peer in window.peers)]
-    parts = MARKED if all(any("comm" in step.phases_ns for step in steps[-5:]) for _, steps in sides) else OWN
-    mine = _rank(window.run, window.steps[-LATEST:], parts)
-    found = [rank for rank in (mine, *(_peer_rank(peer, parts) for peer in window.peers)) if rank is not None]
+    marked = all(any("comm" in step.phases_ns for step in steps[-5:]) for _, steps in sides)
+    timed = all(any(step.gpu_ns and "backward" in step.gpu_ns for step in steps[-5:]) for _, steps in sides)
+    inside = QUEUED if timed else OWN
+    accidents = facts.loop.lone is None
+    hidden = _side_by_side(window, How(inside, timed, accidents))
+    if not marked:
+        return hidden
+    said = _side_by_side(window, How(MARKED, timed, accidents))
+    waits = _waiting(hidden)
+    return hidden if waits > _waiting(said) and waits >= TELLS * facts.loop.mean_ms else said
+
+
+def _side_by_side(window: Window, how: How) -> list[Rank]:
+    own = window.own or Peer(run=window.run, steps=window.steps)
+    found = [rank for peer in (own, *window.peers) if (rank := _of_peer(peer, how)) is not None]
+    found = _without_launches(found) if how.timed else found
+    found = _in_proportion(found) if how.timed and how.parts is QUEUED else found
     return sorted(found, key=lambda rank: rank.rank) if len(found) > 1 else []
 
 
-def _peer_rank(peer: Peer, parts: tuple[str, ...]) -> Rank | None:
+def _waiting(sides: list[Rank]) -> float:
+    """What the usual rank waits for the last one: in the exchange, or else by what ranks do of their own, in ms."""
+    times = [side.exchange for side in sides if side.exchange is not None]
+    if sides and len(times) == len(sides):
+        return _middle(times) - min(times)
+    totals = [-side.total for side in sides]
+    return _middle(totals) - min(totals) if totals else 0.0
+
+
+def _middle(values: list[float]) -> float:
+    return max(values) if len(values) == 2 else median(values) or 0.0
+
+
+def _of_peer(peer: Peer, how: How) -> Rank | None:
     """A peer's own figures, worked out once for all windows that show it."""
-    name = f"rank by {' '.join(parts)}"
+    name = f"rank by {how}"
     if name not in peer.seen:
-        peer.seen[name] = _rank(peer.run, peer.steps[-LATEST:], parts)
+        peer.seen[name] = _rank(peer.run, peer.steps, how)
     found: Rank | None = peer.seen[name]
     return found
 
 
-def _rank(run: Run, steps: tuple[Step, ...], parts: tuple[str, ...]) -> Rank | None:
-    train, _ = train_and_eval(steps)
-    if run.rank is None or len(train) < 5:
+def _rank(run: Run, steps: Sequence[Step], how: How) -> Rank | None:
+    train, _ = train_and_eval(steps[-LATEST:])
+    if run.rank is None or len(train) < LEAST:
         return None
-    names = {phase: role(phase) for phase in {phase for step in train for phase in step.phases_ns}}
-    own: dict[str, list[int]] = {part: [0] * len(train) for part in parts}
-    for name, of in names.items():
-        if of in own:
-            own[of] = list(map(add, own[of], [step.phases_ns.get(name, 0) for step in train]))
-    rest = [max(0, step.dur_ns - sum(step.phases_ns.values())) for step in train]
-    own[HOST] = list(map(add, own[HOST], rest))
-    return Rank(run.rank, {part: (median(column) or 0.0) / 1e6 for part, column in own.items()})
+    train = _steady(train, accidents=how.accidents)
+    host = [step.phases_ns for step in train]
+    columns = [figure.device for figure in figures(train)[0]] if how.timed else host
+    whole = sum(step.dur_ns for step in train)
+    spent = _with_untimed(_sums(columns), _sums(host), whole) if how.timed else _sums(columns)
+    meeting = "comm" if "backward" in how.parts else "backward"
+    count = 1e6 * len(train)
+    own = dict.fromkeys(how.parts, 0.0)
+    for name, ns in spent.items():
+        if role(name) in own:
+            own[role(name)] += ns / count
+    own[HOST] += max(0.0, whole - sum(spent.values())) / count
+    rank = Rank(run.rank, own, whole / count, ready=_ready(train))
+    if not how.timed:
+        return rank
+    where = [name for name in spent if role(name) == meeting]
+    looks = [step.queue_empty for step in train if step.queue_empty is not None]
+    return msgspec.structs.replace(
+        rank,
+        exchange=sum(spent[name] for name in where) / count,
+        waits={step.n: sum(of.get(name, 0) for name in where) / 1e6 for step, of in zip(train, columns, strict=True)},
+        starved=bool(looks) and sum(looks) / len(looks) >= STARVED,
+    )
+
+
+def _with_untimed(device: dict[str, float], host: dict[str, float], whole: float) -> dict[str, float]:
+    """Device times, and host times of what the device has none of by nature, as far as the steps have room for them."""
+    alone = {name: ns for name, ns in host.items() if name not in device and role(name) in ("data", *EPISODIC)}
+    wanted, room = sum(alone.values()), max(0.0, whole - sum(device.values()))
+    scale = min(1.0, room / wanted) if wanted else 0.0
+    return device | {name: ns * scale for name, ns in alone.items()}
+
+
+def _ready(train: Sequence[Step]) -> float | None:
+    lying = [step.ready_batches for step in train if step.ready_batches is not None]
+    most = max(lying, default=0)
+    return sum(lying) / len(lying) / most if most else None
+
+
+def _sums(columns: Sequence[dict[str, int]]) -> dict[str, float]:
+    """Each phase's time in all steps together."""
+    sums: dict[str, float] = {}
+    for phases in columns:
+        for name, ns in phases.items():
+            sums[name] = sums.get(name, 0.0) + ns
+    return sums
+
+
+def _steady(train: list[Step], *, accidents: bool) -> list[Step]:
+    """The steps without warm-up and epochs' edges, and without a single accident unless there were others like it."""
+    lengths = [float(step.dur_ns) for step in train]
+    keep, _, _ = set_apart(train, lengths)
+    episodic = {part: [float(step.phases_ns.get(part, 0)) for step in train] for part in EPISODIC}
+    lone = None if accidents else lone_step(keep, lengths, episodic)
+    return [train[index] for index in keep if index != lone]
+
+
+def _without_launches(found: list[Rank]) -> list[Rank]:
+    """The ranks with no more time where work is launched, for one that starves, than the others' devices need."""
+    quickest = {part: min((rank.own.get(part, 0.0) for rank in found), default=0.0) for part in COMPUTE}
+    return [
+        msgspec.structs.replace(rank, own={part: quickest.get(part, ms) for part, ms in rank.own.items()})
+        if rank.starved
+        else rank
+        for rank in found
+    ]
+
+
+def _in_proportion(found: list[Rank]) -> list[Rank]:
+    """The ranks with backward among their own, where it holds the exchange.
+
+    Backward is known of the rank that waits least; the others' is taken to differ from it as their forward does, since
+    the device does the same work in both.
+    """
+    if not found:
+        return found
+    last = min(found, key=lambda rank: rank.exchange or 0.0)
+    backward, forward = last.exchange or 0.0, last.own["forward"]
+    shares = [min(1.0, rank.own["forward"] / forward) if forward else 1.0 for rank in found]
+    return [
+        msgspec.structs.replace(rank, own={**rank.own, "backward": min(backward * share, rank.exchange or 0.0)})
+        for rank, share in zip(found, shares, strict=True)
+    ]
+
+
+def usual_of(sides: Sequence[Rank], part: str) -> float:
+    """What ranks usually spend on a part."""
+    return median([side.own.get(part, 0.0) for side in sides]) or 0.0

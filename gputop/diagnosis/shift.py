@@ -44,12 +44,13 @@ def since_change(window: Window, loop: Loop) -> Window | None:
 
 def _change(loop: Loop) -> int | None:
     """Index of the first step since the latest change; None where there was none."""
-    if loop.n < 2 * NEW_STEPS or any(loop.pct(part) for part in EPISODIC):
+    dur, most = loop.dur, loop.n - NEW_STEPS
+    if most < NEW_STEPS or any(any(loop.roles.get(part, ())) for part in EPISODIC):
         return None
     newest, spent = 0, 0.0
-    while newest < loop.n - NEW_STEPS and (newest < NEW_STEPS or spent < NEW_MS):
+    while newest < most and (newest < NEW_STEPS or spent < NEW_MS):
         newest += 1
-        spent += loop.dur[-newest]
+        spent += dur[-newest]
     if newest < NEW_STEPS or spent < NEW_MS:
         return None
     least = LARGE * spent / newest
@@ -59,8 +60,12 @@ def _change(loop: Loop) -> int | None:
 
 def _level(column: list[float], newest: int, least_ms: float) -> int | None:
     """Index from which a role's times are all of the size of the newest ones, where those before were not."""
+    if max(column) < least_ms:
+        return None
     tail = column[-newest:]
     low, high = min(tail) / BAND, max(tail) * BAND
+    if low <= min(column) and max(column) <= high:
+        return None
     first = len(column) - newest
     while first and low <= column[first - 1] <= high:
         first -= 1

@@ -85,9 +85,9 @@ class Judge:
         since = window.to_ns - ACCIDENTS_NS
         facts, loop = self._with_earlier_epochs(facts, loop, since)
         self._accidents = {n: t for n, t in self._accidents.items() if t >= since}
-        for step, ms in zip(loop.steps, loop.dur, strict=True):
-            if ms >= LONE_RATIO * loop.median_ms:
-                self._accidents[step.n] = step.t
+        bar = LONE_RATIO * loop.median_ms
+        if loop.max_ms >= bar:
+            self._accidents |= {step.n: step.t for step, ms in zip(loop.steps, loop.dur, strict=True) if ms >= bar}
         if loop.lone is None:
             return facts
         self._accidents[loop.lone[0]] = window.to_ns
@@ -139,6 +139,8 @@ class Judge:
         if self._met_ns is None:
             self._met_ns = window.to_ns
         first = self._met_ns if window.first_t is None else window.first_t
+        if judgement.facts.loop is None and window.alive is None and judgement.ranked:
+            return False  # no step will come: what the driver and the processes show is all there is
         young = window.to_ns - first < FIRST_NS and not window.ended
         return young and self._held in (None, warmup.ID) and not judgement.winner.state
 

@@ -6,7 +6,7 @@ import msgspec
 
 from gputop.diagnosis import sampled, stepless
 from gputop.diagnosis.candidate import Candidate
-from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, unknown, warmup
+from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, straggler, unknown, warmup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.limits import bounded
 
@@ -27,6 +27,9 @@ MOST_SURE = 0.97
 
 RIVAL_FIT = 0.6
 """Fit over the winner's below which another cause of the same lost time is no rival: the signals contradict it."""
+
+SAME_TIME = 0.75
+"""Of the foremost fault's share what a late rank must explain for the two to be the same time, seen on that rank."""
 
 FIRM_STEPS = 20
 """Steps from which their number no longer lowers the confidence."""
@@ -87,13 +90,15 @@ def _enough(facts: Facts) -> bool:
 def _without_steps(facts: Facts) -> Judgement:
     """The judgement where no step is known: by the driver and the processes alone, if they tell enough."""
     candidates = stepless.examine(facts)
-    large = [candidate for candidate in candidates if candidate.healthy or candidate.share_pct >= WIN_PCT]
+    large = [
+        candidate for candidate in candidates if candidate.healthy or candidate.state or candidate.share_pct >= WIN_PCT
+    ]
     winner = next((candidate for candidate in large if candidate.beside), large[0] if large else None)
     if winner is None:
         return _too_few(facts)
     rivals = [other.score for other in candidates if other.cause != winner.cause and not other.healthy]
-    ratio = min(1.0, max(rivals, default=0.0) / winner.score)
-    samples = min(1.0, max(facts.device.samples, len(facts.window.process)) / stepless.FIRM_SAMPLES)
+    ratio = min(1.0, max(rivals, default=0.0) / winner.score) if winner.score else 0.0
+    samples = min(1.0, stepless.looks(facts) / stepless.FIRM_SAMPLES)
     confidence = winner.fit * stepless.TRUST * samples * (0.6 + 0.4 * (1 - ratio))
     if confidence < MIN_CONFIDENCE:
         return _undecided(facts, candidates, confidence)
@@ -129,13 +134,19 @@ def _winner(facts: Facts, candidates: list[Candidate]) -> Candidate | None:
     beside = [candidate for candidate in faults if candidate.beside]
     if gpu_bound.outright(facts):
         healthy = next((candidate for candidate in candidates if candidate.cause == gpu_bound.ID), None)
-        return beside[0] if beside else healthy
+        return _of_one_rank(beside) if beside else healthy
     small = next((candidate for candidate in candidates if candidate.cause == "small-model"), None)
     if small is not None and (not faults or small.score > faults[0].score):
         return small
     if faults:
-        return faults[0]
+        return _of_one_rank(faults)
     return next((candidate for candidate in candidates if candidate.healthy and candidate is not small), None)
+
+
+def _of_one_rank(faults: list[Candidate]) -> Candidate:
+    """The foremost fault; a late rank where it explains as much of the time: what makes it late does so there alone."""
+    late = next((fault for fault in faults if fault.cause == straggler.ID), None)
+    return late if late is not None and late.share_pct >= SAME_TIME * faults[0].share_pct else faults[0]
 
 
 def _refuted(other: Candidate, winner: Candidate) -> bool:
@@ -164,7 +175,7 @@ def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) ->
     """
     loop, lost = facts.loop, facts.lost
     assert loop is not None
-    rivals = [other.score for other in candidates if other is not winner and not other.healthy]
+    rivals = [other.score for other in candidates if other is not winner and not _no_rival(other, winner)]
     ratio = min(1.0, max(rivals, default=0.0) / winner.score) if winner.score else 1.0
     if winner.certain or winner.state:
         ratio = 0.0
@@ -172,6 +183,11 @@ def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) ->
     trust = 1.0 if winner.family in ("episodic", "placement") or lost is None else CLOCK_TRUST[lost.source]
     trust *= sampled.TRUST if sampled.how(facts) else 1.0
     return min(MOST_SURE, coverage(facts) * winner.fit * trust * steps * (0.6 + 0.4 * (1 - ratio)))
+
+
+def _no_rival(other: Candidate, winner: Candidate) -> bool:
+    """Whether a candidate is no other answer: what is in order, or what makes the rank late that others wait for."""
+    return other.healthy or (winner.cause == straggler.ID and other.family in ("host", "input"))
 
 
 def coverage(facts: Facts) -> float:

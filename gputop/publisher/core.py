@@ -64,6 +64,8 @@ class Publisher:
         """Whether forward runs in mixed precision, once a backward has shown it."""
         self.cpu_operators: list[str] = []
         """Operators that ran on the CPU, as that backward has shown."""
+        self.moved: set[int] | None = set()
+        """Bytes of each copy to the device since the first batch, until the model is described."""
         self._reset()
 
     def _reset(self) -> None:

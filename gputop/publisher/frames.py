@@ -28,6 +28,9 @@ FRAMEWORKS = frozenset({
 })  # fmt: skip
 """Packages that are no one's own code, also where they are run from a checkout."""
 
+TORCH = f"{os.sep}torch{os.sep}"
+"""What the paths of torch's own code hold."""
+
 GENERATED = ("torchinductor_", "__autograph_generated_file", f"{os.sep}.triton{os.sep}")
 """What the paths of code hold that a compiler has written."""
 
@@ -58,6 +61,17 @@ def user_site(frame: FrameType | None) -> str | None:
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+def in_torch(frame: FrameType | None) -> bool:
+    """Whether a call into torch's own Python code is open: a module's, a loss's. Work beside the model has none."""
+    for _ in range(MAX_DEPTH):
+        if frame is None:
+            return False
+        if TORCH in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def caller_site(depth: int = 2) -> str:

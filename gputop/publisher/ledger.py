@@ -201,6 +201,14 @@ class Ledger:
             return None
         return open_mark(seg, name, now)
 
+    def save(self, now: int) -> Token | None:
+        """A checkpoint begins: a mark of the device's own stands on both sides of it."""
+        token = self.enter("checkpoint", now)
+        if token is not None and self.loop.regions is not None:
+            seg = token[0]
+            self.loop.regions.boundary(seg, seg.stack[-1] or "other", now)
+        return token
+
     def leave(self, token: Token | None, now: int) -> Segment | None:
         """The mark ends, and with it marks inside it that were left open. Returns its segment; None if that is over."""
         if token is None:

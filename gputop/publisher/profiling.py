@@ -29,6 +29,7 @@ from gputop.publisher.entries import (
     Entry,
 )
 from gputop.publisher.hooks.patch import all_of, replace
+from gputop.publisher.hooks.waits import Waits
 from gputop.publisher.oath import confess
 from gputop.publisher.profile_sums import Seen, Sums
 from gputop.records import Profile
@@ -74,6 +75,7 @@ class Profiling:
         self._profiler: Any = None
         self._events: list[Any] = []
         self._undo: Callable[[], None] | None = None
+        self._waits: Waits | None = None
         self._done = 0
         self._started = self._ended = 0
         self._grown_from = 0
@@ -148,7 +150,8 @@ class Profiling:
                 row.clear()
                 time.sleep(BREATH_S)
         sums.add(row)
-        return Profile(t=start, run_id=publisher.run_id, **sums.fields())
+        waits = self._waits.sites() if self._waits is not None else None
+        return Profile(t=start, run_id=publisher.run_id, wait_sites=waits, **sums.fields())
 
     # The training thread
 
@@ -235,11 +238,28 @@ class Profiling:
         _running.add(self)
         profiler.__enter__()
         self._undo = all_of([replace(autograd, name, self._giving_way) for name in _SWITCHES])
+        if cuda:
+            self._watch_waits(torch.cuda)
         self._grown_from = _rss()
         self._started = time.monotonic_ns()
         self._until = self._started + MOST_NS
         self._put((OWN_TIME, now, self._started))
         self._put((SAY, {"profiled": True}, now))
+
+    def _watch_waits(self, cuda: Any) -> None:
+        waits = Waits()
+        try:
+            if waits.begin(cuda):
+                self._waits = waits
+        except Exception as error:  # the profile is worth having without them
+            confess("waits", error)
+
+    def _leave_waits(self) -> None:
+        try:
+            if self._waits is not None:
+                self._waits.end()
+        except Exception as error:
+            confess("waits", error)
 
     def _giving_way(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The script turns a profiler on itself: ours is gone before."""
@@ -266,6 +286,7 @@ class Profiling:
         if undo is not None:
             undo()
         _running.discard(self)
+        self._leave_waits()
         with suppress(Exception):  # one that never got on can't be turned off
             self._profiler.__exit__(None, None, None)
             self._events = self._profiler.kineto_results.events()
@@ -294,6 +315,8 @@ class Profiling:
         """The run ends: so does a profile, since a process that ends with one crashes."""
         if self._answer is not None and get_ident() == self._thread:
             self._stop("the run has ended")
+        else:  # another thread can't end torch's profiler, but what is set for the whole process it can
+            self._leave_waits()
 
 
 _SWITCHES = ("_prepare_profiler", "_enable_profiler")

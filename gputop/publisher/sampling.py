@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
-from gputop.publisher.frames import user_site
+from gputop.publisher.frames import in_torch, user_site
 from gputop.records import Site, SiteSample
 
 EVERY_NS = 50_000_000
@@ -31,15 +31,17 @@ class Sampling:
         if now < self._due:
             return
         self._due = now + EVERY_NS
-        site = user_site(sys._current_frames().get(thread))
+        frame = sys._current_frames().get(thread)
+        site = user_site(frame)
         if site is None:
             return
         cpu = _thread_cpu_ns(thread)
         spent = cpu - self._cpu if cpu is not None and self._cpu is not None else 0
         self._cpu = cpu
-        seen = self._seen.setdefault((phase, site), [0, 0])
+        seen = self._seen.setdefault((phase, site), [0, 0, 0])
         seen[0] += 1
         seen[1] += max(0, spent)
+        seen[2] += in_torch(frame)
 
     def record(self, run_id: str, t: int) -> Site | None:
         """What was seen since the last call, the most frequent first."""
@@ -47,7 +49,10 @@ class Sampling:
             return None
         ranked = sorted(self._seen.items(), key=lambda item: -item[1][0])[:MAX_SITES]
         self._seen = {}
-        sites = [SiteSample(phase=phase, site=site, samples=n, cpu_ns=cpu) for (phase, site), (n, cpu) in ranked]
+        sites = [
+            SiteSample(phase=phase, site=site, samples=n, cpu_ns=cpu, in_torch=within)
+            for (phase, site), (n, cpu, within) in ranked
+        ]
         return Site(t=t, run_id=run_id, sites=sites)
 
 

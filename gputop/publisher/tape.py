@@ -141,7 +141,7 @@ def optimizer_done(tape: Tape, ns: int | None, now: int) -> None:
 
 def save(tape: Tape, _: None, now: int) -> None:
     """A checkpoint begins."""
-    tape.saves.append(tape.ledger.enter("checkpoint", now))
+    tape.saves.append(tape.ledger.save(now))
 
 
 def saved(tape: Tape, _: None, now: int) -> None:

@@ -18,7 +18,7 @@ class Chunk(msgspec.Struct):
     """A commit's records, each with whether it is a train step that the tiers count.
 
     `trained` holds the train steps by run, also those that thinning left out of the records; `folds` those that came
-    summed. `steps` counts all steps.
+    summed. `steps` counts all steps, also those.
     """
 
     records: list[tuple[Record, bool]]
@@ -28,10 +28,11 @@ class Chunk(msgspec.Struct):
 
     def span(self, now_ns: int) -> tuple[int, int]:
         """From when to when the records tell of; now, where they only describe."""
-        told = [record for record, _ in self.records if not isinstance(record, DESCRIBING)]
+        told = [record for record, _ in self.records if type(record) not in DESCRIBING]
         if not told:
             return now_ns, now_ns
-        return min(record.t for record in told), max(map(end_of, told))
+        ends = [one.t + one.dur_ns if type(one) is Step else end_of(one) for one in told]
+        return min([record.t for record in told]), max(ends)
 
 
 def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = True) -> Chunk:
@@ -61,7 +62,7 @@ def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = 
     fast = {run_id for run_id, count in counts.items() if count > EXACT_RATE and thins}
     if fast:
         records = _thinned(records, fast)
-    return Chunk(records, trained, folds, sum(counts.values()))
+    return Chunk(records, trained, folds, sum(counts.values()) + sum(one.steps for one in folds))
 
 
 def _thinned(records: list[tuple[Record, bool]], fast: set[str]) -> list[tuple[Record, bool]]:

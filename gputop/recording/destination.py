@@ -211,8 +211,8 @@ class Destination:
         while more:
             lost, records = self._spool.take(BITE)
             more = len(records) == BITE
-            if lost.count:
-                records = [*self._spool.known(), _gap(lost, self.why), *records]
+            if lost:
+                records = [*self._spool.known(), *(_gap(one, self.why) for one in lost), *records]
             self._unsaved = records
             for record in records:
                 sink.add(record)
@@ -273,4 +273,4 @@ def reason(error: Exception) -> str:
 def _gap(lost: Lost, why: str | None) -> Event:
     cause = why.partition(";")[0] if why is not None else "they came faster than they could be written"
     label = f"{counted(lost.count, 'record')} {'was' if lost.count == 1 else 'were'} not recorded: {cause}"
-    return Event(t=lost.from_ns, kind="gap", label=label, dur_ns=lost.to_ns - lost.from_ns)
+    return Event(t=lost.from_ns, kind="gap", run_id=lost.run_id, label=label, dur_ns=lost.to_ns - lost.from_ns)

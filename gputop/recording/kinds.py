@@ -31,4 +31,6 @@ class Kinds:
         """Whether a step is a train step, as far as the steps so far tell."""
         if ran_backward(step):
             self._backward.add(step.loader_id)
+            if step.kind is None:
+                return True
         return kind_of(step, self._backward) == "train"

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 S = 1_000_000_000
 
-LATE_NS = 180 * S
-"""A chunk may tell of what happened this long before it was written: the backlog of a run found late is two minutes."""
-
 FURTHER_NS = 120 * S
 MIN_STEPS = 20
 """A run with fewer than MIN_STEPS exact steps gets those further back, to FURTHER_NS."""
@@ -50,7 +47,7 @@ def at(recording: Recording, db: sqlite3.Connection, t_ns: int, *, column_ns: in
     begin = first_ns(db)
     if begin is None:
         return Past(t_ns=t_ns, from_ns=t_ns, column_ns=column_ns, records=())
-    first, last = _chunks(db, t_ns - exact_ns, t_ns)
+    first, last = _chunks(recording, db, t_ns - exact_ns, t_ns)
     first_seq, last_seq = _numbers(db, first, last)
     exact: list[tuple[int, AnyRecord]] = []
     future: list[int] = []
@@ -94,16 +91,13 @@ def _since(db: sqlite3.Connection, from_ns: int) -> tuple[int, int] | None:
     return row
 
 
-def _chunks(db: sqlite3.Connection, from_ns: int, to_ns: int) -> tuple[int, int]:
-    """The first and last chunk with records of a stretch of time; (1, 0) when there is none."""
-    row = db.execute(
-        "SELECT min(id), max(id) FROM chunk WHERE to_ns >= ? AND to_ns <= ? AND from_ns <= ?",
-        (from_ns, to_ns + LATE_NS, to_ns),
-    ).fetchone()
-    if row[0] is None:
+def _chunks(recording: Recording, db: sqlite3.Connection, from_ns: int, to_ns: int) -> tuple[int, int]:
+    """The first and last chunk with records of a stretch of time; those around an empty one when there is none."""
+    found = recording.times.chunks(from_ns, to_ns)
+    if found is None:
         before = db.execute("SELECT max(id) FROM chunk WHERE to_ns < ?", (from_ns,)).fetchone()[0] or 0
         return before + 1, before
-    return row[0], row[1]
+    return found
 
 
 def _numbers(db: sqlite3.Connection, first: int, last: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from gputop.recording.header import refuse_foreign
 from gputop.recording.past import RECORDED, Info, Past, RunSpan, Tier
 from gputop.recording.schema import PHASES, SUMS, TABLES, Row, Table
 from gputop.recording.tiering import totals_of, unpack_sketch
+from gputop.recording.timeindex import TimeIndex
 from gputop.recording.unfinished import is_unfinished, undo
 from gputop.recording.writing import holds, read_claim
 from gputop.records import SCHEMA, AnyRecord, Event, Record, Run, Verdict, supersede
@@ -51,6 +52,7 @@ class Recording:
             refuse_foreign(path)
         with self._as_unreadable():
             self._db = connection if connection is not None else _open(path, self.warnings)
+            self.times = TimeIndex(self._db)
             try:
                 self._check_schema()
                 self._names = {table.name: self._columns(table) for table in TABLES.values()}
@@ -96,7 +98,7 @@ class Recording:
     def _columns(self, table: Table) -> tuple[str, ...]:
         """The columns of a table that both this version and the file know."""
         there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table.name})")}
-        return tuple(name for name in table.columns if name in there)
+        return tuple(name for name in table.known if name in there)
 
     def info(self) -> Info:
         """What the recording holds now. Raises Unreadable."""
@@ -175,11 +177,8 @@ class Recording:
     def _reach(self, from_ns: int | None, to_ns: int | None) -> tuple[int, int]:
         """The numbers between which all records of a stretch of time lie."""
         with self._as_unreadable():
-            row = self._db.execute(
-                "SELECT min(first_seq), max(last_seq) FROM chunk WHERE to_ns >= ? AND from_ns <= ?",
-                (from_ns if from_ns is not None else 0, to_ns if to_ns is not None else 2**63 - 1),
-            ).fetchone()
-        return (row[0], row[1]) if row[0] is not None else (1, 0)
+            found = self.times.numbers(0 if from_ns is None else from_ns, 2**63 - 1 if to_ns is None else to_ns)
+        return found if found is not None else (1, 0)
 
     def numbered(
         self, *, after_seq: int = 0, upto_seq: int | None = None, types: Sequence[type[Record]] | None = None

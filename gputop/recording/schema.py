@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -34,6 +34,13 @@ IDLE = (*DEVICE, "sync", "other")
 
 SPREAD = {"phases_ns": ("host", PHASES), "gpu_ns": ("gpu", DEVICE), "gpu_idle_ns": ("idle", IDLE)}
 """Maps that lie in columns, each called prefix_phase_ns."""
+
+RARE = frozenset({
+    "partial", "profiled", "sampled", "host_checkpoint_ns", "host_eval_ns", "idle_h2d_ns", "idle_forward_ns",
+    "idle_backward_ns", "idle_optimizer_ns",
+})  # fmt: skip
+"""What few steps have. It stands in `more`: an empty column costs every row a byte. Files that have these columns keep
+them, and they are read."""
 
 _SCALARS: dict[type, str] = {int: "INTEGER", float: "REAL", str: "TEXT", bool: "INTEGER"}
 
@@ -61,6 +68,14 @@ def _getter(keys: list[Any]) -> Callable[[Any], Row]:
     return pick if len(keys) > 1 else lambda values: (pick(values),)
 
 
+def _attributes(names: list[str]) -> Callable[[Any], Row]:
+    """Picks these attributes, as a tuple."""
+    if not names:
+        return lambda record: ()
+    pick = attrgetter(*names)
+    return pick if len(names) > 1 else lambda record: (pick(record),)
+
+
 def _keys(given: dict[str, Any] | None) -> Row | None:
     return None if given is None else tuple(given)
 
@@ -69,7 +84,7 @@ class Table:
     """How one record type lies in the file.
 
     `columns` in order: `seq`, for types that belong to a run `run`, the scalar fields, the spread-out maps, `train` for
-    steps (whether the tiers count it), and `more`.
+    steps (whether the tiers count it), and `more`. `known`: these and the ones that older files have beside them.
     """
 
     def __init__(self, cls: type[Record]) -> None:
@@ -95,6 +110,9 @@ class Table:
         if cls is Step:
             self.columns["train"] = "INTEGER"
         self.columns["more"] = "BLOB"
+        self.known = tuple(self.columns)
+        if cls is Step:
+            self.columns = {name: kind for name, kind in self.columns.items() if name not in RARE}
         at = {name: index for index, name in enumerate(self.fields)}
         self._bools = _getter([at[name] for name in self.scalars if name in self.bools])
         self._maps = _getter([at[name] for name in self.spread])
@@ -112,18 +130,22 @@ class Table:
         Records alike in what they lack share a statement: binding None or a bool costs Python's sqlite3 ten times
         an int.
         """
-        values = msgspec.structs.astuple(record)
         last = self._last
-        if last is not None and last.train == train and last.has_run == (run is not None) and last.fits(values):
-            return last, last.row(seq, run, values, texts)
+        if last is not None and last.train == train and last.has_run == (run is not None):
+            row = last.row(seq, run, record, texts)
+            if row is not None:
+                return last, row
+        values = msgspec.structs.astuple(record)
         key = (run is None, train, tuple(map(type, values)), self._bools(values), *map(_keys, self._maps(values)))
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= MAX_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[key] = Shape(self, values, run is not None, train)
+            shape = self._shapes[key] = Shape(self, record, run is not None, train)
         self._last = shape
-        return shape, shape.row(seq, run, values, texts)
+        row = shape.row(seq, run, record, texts)
+        assert row is not None
+        return shape, row
 
     def reading(self, names: tuple[str, ...]) -> Reading:
         """How rows whose columns are called `names` are read; the columns of one map must stand together."""
@@ -172,71 +194,68 @@ class Reading:
 class Shape:
     """Rows of records that have and lack the same figures."""
 
-    def __init__(self, table: Table, values: Row, has_run: bool, train: bool) -> None:
-        at = table.fields.index
+    def __init__(self, table: Table, record: Record, has_run: bool, train: bool) -> None:
         self.train, self.has_run = train, has_run
-        indices = range(len(values))
-        self._absent = _getter([index for index in indices if values[index] is None])
-        self._nones = self._absent(values)
-        self._present = _getter([index for index in indices if values[index] is not None])
-        bools = [at(name) for name in table.bools if values[at(name)] is not None]
-        self._bools = _getter(bools)
-        self._flags = self._bools(values)
-        self._keys = [(at(name), frozenset(values[at(name)])) for name in table.spread if values[at(name)] is not None]
-        constants = {name: int(values[at(name)]) for name in table.bools if values[at(name)] is not None}
+        fields = [name for name in table.fields if not (table.has_run and name == "run_id")]
+        present = [name for name in fields if getattr(record, name) is not None]
+        flags = [name for name in present if name in table.bools and name in table.columns]
+        self._told = _attributes([*(name for name in fields if name not in present), *flags])
+        self._same = self._told(record)
+        constants = {name: int(getattr(record, name)) for name in flags}
         if train:
             constants["train"] = 1
-        bound = [name for name in table.scalars if values[at(name)] is not None and name not in table.bools]
-        self._scalars = _getter([at(name) for name in bound])
-        self._maps = []
-        self._extra = []
+        bound = [name for name in present if name in table.columns and name not in flags]
+        self._scalars = _attributes(bound)
+        self._maps, self._extra = [], []
         for name in table.spread:
-            given, index = values[at(name)], at(name)
-            if given is None:
+            if name not in present:
                 continue
-            named = [
-                (column, phase) for column, (field, phase) in table.places.items() if field == name and phase in given
-            ]
-            bound += [column for column, _ in named]
-            if named:
-                self._maps.append((index, _getter([phase for _, phase in named])))
-            extra = [phase for phase in given if phase not in {phase for _, phase in named}]
+            given: dict[str, Any] = getattr(record, name)
+            named = {
+                phase: column
+                for column, (field, phase) in table.places.items()
+                if field == name and phase in given and column in table.columns
+            }
+            bound += named.values()
+            self._maps.append((attrgetter(name), len(given), _getter(list(named))))
+            extra = [phase for phase in given if phase not in named]
             if extra or (not given and name != "phases_ns"):
-                self._extra.append((name, index, extra))
-        loose = [
-            name
-            for name in table.fields
-            if name not in table.scalars and name not in table.spread and not (table.has_run and name == "run_id")
-        ]
-        self._loose = [(name, at(name)) for name in loose if values[at(name)] is not None]
+                self._extra.append((name, attrgetter(name), extra))
+        self._loose = [(name, attrgetter(name)) for name in present if name not in table.spread]
+        self._loose = [(name, pick) for name, pick in self._loose if name not in table.columns]
         head = ["seq", "run"] if has_run else ["seq"]
         self._more = bool(self._loose or self._extra)
         names = [*head, *bound, *(["more"] if self._more else []), *constants]
         marks = ["?"] * (len(names) - len(constants)) + [str(value) for value in constants.values()]
         self.insert = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(marks)})"
 
-    def fits(self, values: Row) -> bool:
-        """Whether a record's values have this shape."""
-        if self._absent(values) != self._nones or None in self._present(values) or self._bools(values) != self._flags:
-            return False
-        for index, keys in self._keys:  # noqa: SIM110 - a generator costs more than all the rest
-            if values[index].keys() != keys:
-                return False
-        return True
+    def row(self, seq: int, run: int | None, record: Record, texts: Texts) -> Row | None:
+        """The values that the statement binds; None for a record of another shape."""
+        if self._told(record) != self._same:
+            return None
+        scalars = self._scalars(record)
+        if None in scalars:
+            return None
+        out = (seq, run, *scalars) if self.has_run else (seq, *scalars)
+        try:
+            for of, count, pick in self._maps:
+                given = of(record)
+                if len(given) != count:
+                    return None
+                out += pick(given)
+            return (*out, self._packed(record, texts)) if self._more else out
+        except (KeyError, TypeError):  # a map is missing, or has other keys
+            return None
 
-    def row(self, seq: int, run: int | None, values: Row, texts: Texts) -> Row:
-        """The values that the statement binds."""
-        out = (seq, run, *self._scalars(values)) if self.has_run else (seq, *self._scalars(values))
-        for index, pick in self._maps:
-            out += pick(values[index])
-        if self._more:
-            more: dict[str, Any] = {
-                name: {phase: values[index][phase] for phase in extra} for name, index, extra in self._extra
-            }
-            for name, index in self._loose:
-                more[name] = short(name, values[index], texts)
-            out += (packed(more),)
-        return out
+    def _packed(self, record: Record, texts: Texts) -> bytes | None:
+        """What has no column, packed. Raises KeyError and TypeError where the record lacks some of it."""
+        more: dict[str, Any] = {name: {phase: of(record)[phase] for phase in extra} for name, of, extra in self._extra}
+        for name, of in self._loose:
+            value = of(record)
+            if value is None:
+                raise KeyError(name)
+            more[name] = short(name, value, texts)
+        return packed(more)
 
 
 TABLES: dict[type[Record], Table] = {cls: Table(cls) for cls in KEPT}

@@ -26,8 +26,9 @@ Key = tuple[type[Record], str, int]
 
 
 class Lost(msgspec.Struct):
-    """Records that were given up: how many, and when the first and last of them were."""
+    """Records of a run (None: of the machine) that were given up: how many, and when the first and last were."""
 
+    run_id: str | None = None
     count: int = 0
     from_ns: int = 0
     to_ns: int = 0
@@ -49,7 +50,7 @@ class Spool:
         self._lock = threading.Lock()
         self._waiting: deque[Record] = deque()
         self._bytes = 0
-        self._lost = Lost()
+        self._lost: dict[str | None, Lost] = {}
         self._known: dict[Key, Record] = {}
         self._ended: deque[str] = deque()
 
@@ -74,13 +75,13 @@ class Spool:
         """Count what was taken and can't be written any more."""
         with self._lock:
             for record in records:
-                self._lost.note(record)
+                self._lose(record)
             self.dropped += len(records)
 
-    def take(self, limit: int) -> tuple[Lost, list[Record]]:
-        """What was lost before these records, and the next records, at most `limit`."""
+    def take(self, limit: int) -> tuple[list[Lost], list[Record]]:
+        """What was lost before these records, by run, and the next records, at most `limit`."""
         with self._lock:
-            lost, self._lost = self._lost, Lost()
+            lost, self._lost = [*self._lost.values()], {}
             taken = [self._waiting.popleft() for _ in range(min(limit, len(self._waiting)))]
             self._bytes -= sum(map(weight, taken))
             return lost, taken
@@ -97,8 +98,14 @@ class Spool:
         while len(self._waiting) > self._max_records or (self._bytes > self._max_bytes and self._waiting):
             record = self._waiting.popleft()
             self._bytes -= weight(record)
-            self._lost.note(record)
+            self._lose(record)
             self.dropped += 1
+
+    def _lose(self, record: Record) -> None:
+        run_id = getattr(record, "run_id", None)
+        if run_id not in self._lost:
+            self._lost[run_id] = Lost(run_id)
+        self._lost[run_id].note(record)
 
     def _remember(self, record: Record) -> None:
         if isinstance(record, Run):

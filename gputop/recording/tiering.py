@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
 from gputop.recording.packing import packed
-from gputop.recording.schema import PHASES, SUMS
+from gputop.recording.schema import PHASES
 from gputop.records import Fold, Step
 from gputop.tiers import Sketch
 
@@ -25,7 +28,10 @@ MINUTE = 60 * S
 WIDE_NS = 5 * S // 2
 """A chunk whose steps span more than this (a backlog) is summed second by second."""
 
-_HEAD = "run, t, width_ns, steps, dur_ns, min_ns, max_ns, samples"
+_HEAD = ("run", "t", "width_ns", "steps", "dur_ns", "min_ns", "max_ns", "samples")
+
+
+_ALL = ("all_steps", "all_ns", "all_samples")
 
 
 class Sum(msgspec.Struct):
@@ -63,20 +69,36 @@ def sum_steps(run: int, steps: Sequence[Step]) -> list[Sum]:
 
 
 def _sum(run: int, steps: Sequence[Step]) -> Sum:
-    phases: dict[str, int] = {}
-    samples = 0
-    for step in steps:
-        for phase, ns in step.phases_ns.items():
-            if phase in phases:
-                phases[phase] += ns
-            else:
-                phases[phase] = ns
-        samples += step.samples or 0
     durations = [step.dur_ns for step in steps]
+    samples = [step.samples for step in steps if step.samples]
     return Sum(
-        run, min(step.t for step in steps), max(step.t + step.dur_ns for step in steps), len(steps), sum(durations),
-        min(durations), max(durations), samples, phases,
+        run, min([step.t for step in steps]), max([step.t + step.dur_ns for step in steps]), len(steps), sum(durations),
+        min(durations), max(durations), sum(samples), _phases_of([step.phases_ns for step in steps]),
     )  # fmt: skip
+
+
+def _phases_of(maps: Sequence[dict[str, int]]) -> dict[str, int]:
+    """Times by phase, summed. Steps of a loop mostly have the same phases in the same order: then column by column."""
+    if len(set(map(tuple, maps))) == 1:
+        columns = zip(*[given.values() for given in maps], strict=True)
+        return dict(zip(maps[0], map(sum, columns), strict=True))
+    phases: dict[str, int] = {}
+    for given in maps:
+        for phase, ns in given.items():
+            phases[phase] = phases.get(phase, 0) + ns
+    return phases
+
+
+def by_minute(steps: Sequence[Step]) -> dict[int, list[int]]:
+    """The steps' durations by the start of the minute that they began in."""
+    minute = steps[0].t // MINUTE * MINUTE
+    times = [step.t for step in steps]
+    if minute <= min(times) and max(times) < minute + MINUTE:
+        return {minute: [step.dur_ns for step in steps]}
+    out: dict[int, list[int]] = {}
+    for step in steps:
+        out.setdefault(step.t // MINUTE * MINUTE, []).append(step.dur_ns)
+    return out
 
 
 def sum_of_fold(run: int, fold: Fold) -> Sum:
@@ -108,15 +130,15 @@ def totals_of(db: sqlite3.Connection, run: int, before_chunk: int | None = None)
 
 def write_seconds(db: sqlite3.Connection, chunk: int, sums: Iterable[Sum], totals: dict[int, Totals]) -> None:
     """Add a chunk's sums to `second`; `totals` moves on."""
+    rows = []
     for one in sums:
         before = totals.get(one.run) or totals_of(db, one.run)
         now = Totals(before.steps + one.steps, before.ns + one.dur_ns, before.samples + one.samples)
         totals[one.run] = now
-        db.execute(
-            f"INSERT INTO second (chunk, {_HEAD}, {', '.join(SUMS)}, more, all_steps, all_ns, all_samples) "
-            f"VALUES ({', '.join('?' * (13 + len(SUMS)))})",
-            (chunk, *_figures(one), now.steps, now.ns, now.samples),
-        )
+        names, values = _row(one)
+        rows.append(((*names, "chunk", *_ALL), (*values, chunk, now.steps, now.ns, now.samples)))
+    for names, some in groupby(rows, key=itemgetter(0)):
+        db.executemany(_inserting("INSERT INTO second", names), [values for _, values in some])
 
 
 def write_minutes(db: sqlite3.Connection, sums: Iterable[Sum], sketches: Mapping[tuple[int, int], Sketch]) -> None:
@@ -137,22 +159,36 @@ def write_minutes(db: sqlite3.Connection, sums: Iterable[Sum], sketches: Mapping
             phases |= msgspec.msgpack.decode(more, type=dict[str, int]) if more else {}
             add.merge(Sum(key[0], key[1], key[1] + MINUTE, steps, dur, least, most, samples, phases))
         sketch = sketches.get(key)
-        db.execute(
-            f"INSERT OR REPLACE INTO minute VALUES ({', '.join('?' * (10 + len(SUMS)))})",
-            (*_figures(add), pack_sketch(sketch) if sketch is not None else (row[-1] if row is not None else None)),
-        )
+        held = pack_sketch(sketch) if sketch is not None else row[-1] if row is not None else None
+        names, values = _row(add)
+        if held is not None:
+            names, values = (*names, "sketch"), (*values, held)
+        db.execute(_inserting("INSERT OR REPLACE INTO minute", names), values)
 
 
-def _figures(one: Sum) -> tuple[object, ...]:
-    own = {phase: ns for phase, ns in one.phases.items() if phase not in PHASES}
-    figures = (one.t, one.to_ns - one.t, one.steps, one.dur_ns, one.min_ns, one.max_ns, one.samples)
-    phases = [one.phases.get(phase) for phase in PHASES]
-    return (
-        one.run,
-        *[min(figure, MOST) for figure in figures],
-        *[None if ns is None else min(ns, MOST) for ns in phases],
-        packed(own) if own else None,
-    )
+def _row(one: Sum) -> tuple[tuple[str, ...], tuple[object, ...]]:
+    """A sum's columns and values, without those that it lacks: binding None costs Python's sqlite3 ten times an int."""
+    figures = (one.run, one.t, one.to_ns - one.t, one.steps, one.dur_ns, one.min_ns, one.max_ns, one.samples)
+    names = _named(tuple(one.phases))
+    values = [*figures, *one.phases.values()] if names is not None else [*figures]
+    if names is None:
+        known = {f"host_{phase}_ns": ns for phase, ns in one.phases.items() if phase in PHASES}
+        names, values = (*_HEAD, *known), [*values, *known.values()]
+        if own := {phase: ns for phase, ns in one.phases.items() if phase not in PHASES}:
+            return (*names, "more"), (*[min(value, MOST) for value in values], packed(own))
+    return names, tuple([min(value, MOST) for value in values])
+
+
+@lru_cache(maxsize=64)
+def _named(phases: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The columns of a sum of these phases; None where one of them has no column."""
+    return (*_HEAD, *[f"host_{phase}_ns" for phase in phases]) if set(phases) <= set(PHASES) else None
+
+
+@lru_cache(maxsize=64)
+def _inserting(how: str, names: tuple[str, ...]) -> str:
+    """The statement that inserts a row of these columns."""
+    return f"{how} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
 def pack_sketch(sketch: Sketch) -> bytes:

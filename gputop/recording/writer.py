@@ -17,6 +17,7 @@ import msgspec
 
 from gputop.recording import tiering
 from gputop.recording.chunk import DESCRIBING, Chunk, gather
+from gputop.recording.errors import Unreadable
 from gputop.recording.heard import Heard
 from gputop.recording.kinds import Kinds
 from gputop.recording.naming import JOURNALS
@@ -125,12 +126,21 @@ class Writer:
                 self._create(table.name, table.create(), table.columns)
             db.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?), ('created_ns', ?)", (SCHEMA, now_ns))
             db.execute("INSERT OR REPLACE INTO meta VALUES ('gputop_version', ?)", (__version__,))
+            self._refuse_newer()
             claim(db, self._token, now_ns, str(self.path))
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+
+    def _refuse_newer(self) -> None:
+        schema = self._one("SELECT value FROM meta WHERE key = 'schema'")
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise Unreadable(
+                f"{self.path} is of schema {schema}, this gputop writes {SCHEMA}; choose another name, it is left as "
+                "it is, or upgrade: pip install -U gputop-live"
+            )
 
     def _create(self, name: str, statement: str, columns: dict[str, str]) -> None:
         """Make a table, or add what an older version's lacks."""
@@ -254,13 +264,10 @@ class Writer:
         out: dict[tuple[int, int], Sketch] = {}
         for run_id, steps in chunk.trained.items():
             run = self._run(run_id)
-            for step in steps:
-                key = (run, step.t // tiering.MINUTE * tiering.MINUTE)
-                sketch = out.get(key)
-                if sketch is None:
-                    sketch = out[key] = Sketch()
-                    sketch.merge(self._sketches.get(key) or tiering.read_sketch(self._db, *key))
-                sketch.add(step.dur_ns)
+            for minute, durations in tiering.by_minute(steps).items():
+                sketch = out[run, minute] = Sketch()
+                sketch.merge(self._sketches.get((run, minute)) or tiering.read_sketch(self._db, run, minute))
+                sketch.add_all(durations)
         return out
 
     def _keep_sketches(self, sketches: dict[tuple[int, int], Sketch]) -> None:

@@ -80,7 +80,8 @@ def side(
     run_id = span.run.run_id
     loaders = [one for one in recording.records(types=(Loader,)) if isinstance(one, Loader) and one.run_id == run_id]
     models = [one for one in recording.records(types=(Model,)) if isinstance(one, Model) and one.run_id == run_id]
-    trained = [one for one in loaders if one.loader_id == train_loader(recording, span)] or loaders
+    trains = train_loader(recording, span)
+    trained = [one for one in loaders if one.loader_id == trains] or loaders
     report = judged.runs.get(run_id)
     uuid, _ = judged.watch.timeline.match(span.run)
     track = judged.watch.timeline.gpus.get(uuid) if uuid is not None else None

@@ -25,7 +25,8 @@ MIN_JUDGEMENTS = 30
 at least."""
 
 NO_FINDING = ("unknown", "warmup", "idle")
-"""Causes that say nothing of what held a run back, quoted only when there is nothing else."""
+"""Causes that say nothing of what held a run back, quoted only when there is nothing else; `warmup` does where it means
+compiling over and over, which a cure would end: then it has a speed-up."""
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +146,20 @@ def keep_surest(best: dict[str, dict[str, Verdict]], verdicts: dict[str, Verdict
     """Remember the surest verdict for each cause, by run."""
     for run_id, verdict in verdicts.items():
         mine = best.setdefault(run_id, {})
-        if verdict.cause not in mine or verdict.confidence >= mine[verdict.cause].confidence:
+        if verdict.cause not in mine or _surety(verdict) >= _surety(mine[verdict.cause]):
             mine[verdict.cause] = verdict
+
+
+def _surety(verdict: Verdict) -> tuple[bool, float]:
+    """What is compared between verdicts of one cause: one with a gain says more than one without."""
+    return verdict.speedup_limit is not None, verdict.confidence
+
+
+def _finds(verdict: Verdict | None) -> bool:
+    """Whether a verdict says what held the run back."""
+    if verdict is None:
+        return False
+    return verdict.cause not in NO_FINDING or (verdict.cause == "warmup" and verdict.speedup_limit is not None)
 
 
 def report_on(
@@ -199,9 +212,9 @@ def standing(segments: tuple[Segment, ...], whole: Verdict, best: dict[str, Verd
     else the finding that held longest, else what the whole of it says."""
     if segments and segments[-1].cause == "stalled" and "stalled" in best:
         return best["stalled"]
-    if whole.family == "episodic" and whole.cause not in NO_FINDING:
+    if whole.family == "episodic" and _finds(whole):
         return whole
-    found = {cause: ns for cause, ns in held_ns(segments).items() if cause not in NO_FINDING and cause in best}
-    if not found or (not any(found.values()) and whole.cause not in NO_FINDING):
+    found = {cause: ns for cause, ns in held_ns(segments).items() if _finds(best.get(cause))}
+    if not found or (not any(found.values()) and _finds(whole)):
         return whole
     return best[max(found, key=lambda cause: found[cause])]

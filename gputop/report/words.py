@@ -245,8 +245,10 @@ def percentile_words(run: Json) -> str:
     if steady["epoch_firsts"]:
         many = "s" if steady["epoch_firsts"] != 1 else ""
         apart.append(f"the first step{many} of {steady['epoch_firsts']} later epoch{many}")
-    left_out = f" ({' and '.join(apart)} left out; longest of all {fig.ms(every['max'])})" if apart and known else ""
-    return joined(known) + left_out
+    said = [f"{' and '.join(apart)} left out"] if apart else []
+    if spread["max"] is not None and (apart or fig.ms(every["max"]) != fig.ms(spread["max"])):
+        said.append(f"longest of all {fig.ms(every['max'])}")
+    return joined(known) + (f" ({'; '.join(said)})" if said and known else "")
 
 
 def episode_words(episode: Json) -> str:

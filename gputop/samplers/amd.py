@@ -47,11 +47,17 @@ def backend(*, host: str, say: Say = unheard, amdsmi: Any = None) -> VendorBacke
 
 def _binding() -> Any:
     try:
-        return importlib.import_module("amdsmi")
-    except Exception as error:
+        with contextlib.redirect_stdout(None):  # it prints that it finds no library
+            return importlib.import_module("amdsmi")
+    except ModuleNotFoundError:
         raise RuntimeError(
-            f"an AMD GPU is here, but its binding can't be imported ({error}): pip install amdsmi, of the "
-            "version of the installed ROCm (or the one in /opt/rocm/share/amd_smi)"
+            "an AMD GPU is here, but not its binding: pip install 'gputop-live[amd]', with amdsmi of the version of "
+            "the installed ROCm (or the one in /opt/rocm/share/amd_smi)"
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise RuntimeError(
+            f"an AMD GPU is here, but its binding can't be loaded ({type(error).__name__}: {error}): install ROCm's "
+            "amd-smi-lib, and amdsmi of the same version"
         ) from None
 
 

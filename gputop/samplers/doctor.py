@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from gputop.records import Gpu
-from gputop.samplers import cgroup, nvml_library, nvml_sleep, proc
+from gputop.records import Gpu, Sampler
+from gputop.samplers import backends, cgroup, nvml_library, nvml_sleep, proc
 from gputop.samplers.attach import tool
 from gputop.samplers.host_fields import Machine
 from gputop.samplers.nvml import NvmlBackend
 from gputop.samplers.nvml_library import Absent, code_of, text
-from gputop.samplers.protocol import GpuBackend, S
+from gputop.samplers.protocol import GpuBackend, S, unheard
 
 PATIENCE_S = 10.0
 """How long a driver may take to answer: without persistence mode it initialises for seconds a GPU."""
@@ -41,6 +41,7 @@ def checks() -> list[Check]:
     found = in_time(nvml, "NVML")
     if any(check.name == "NVML" and check.state == "ok" for check in found):
         found += in_time(gpu_figures, "GPU figures")
+    found += in_time(other_vendors, "other GPUs")
     for ask in (psutil_works, proc_readable, pressure, cpu_limit, stack_sampling):
         found += asked(ask)
     return found
@@ -69,6 +70,34 @@ def nvml(load: Callable[[], Any] = nvml_library.binding, root: Path = Path("/"))
     finally:
         with contextlib.suppress(Exception):
             module.nvmlShutdown()
+    return found
+
+
+VENDORS = {"amd": "AMD GPUs", "intel": "Intel GPUs", "apple": "Apple GPU"}
+
+
+def other_vendors(names: list[str] | None = None) -> list[Check]:
+    """GPUs of other vendors that the kernel shows (or those named): whether their backend, which is experimental, sees
+    them."""
+    found = []
+    for name in backends.vendors() if names is None else names:
+        if name not in VENDORS:
+            continue
+        backend = backends.here(host="", say=unheard, names=[name])
+        backend.open()
+        try:
+            records = backend.sample(S)
+        finally:
+            backend.close()
+        rows = [record for record in records if isinstance(record, Gpu)]
+        lacking = sorted({field for row in rows for field in (*(row.unsupported or ()), *(row.failed or ()))})
+        if rows:
+            said = f"{len(rows)} found (experimental)" + (f"; without {', '.join(lacking)}" if lacking else "")
+            found.append(Check(VENDORS[name], "ok", said))
+        else:
+            why = next((record.why for record in records if isinstance(record, Sampler) and record.why), "none answers")
+            finding, _, mend = why.rpartition(": ")
+            found.append(Check(VENDORS[name], "warn", finding or mend, mend if finding else None))
     return found
 
 

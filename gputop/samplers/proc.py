@@ -96,6 +96,11 @@ def user(pid: int) -> str | None:
         uid = os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return None
+    return name_of(uid)
+
+
+def name_of(uid: int) -> str:
+    """A user's name, the number where no such user is known here."""
     try:
         return clean(pwd.getpwuid(uid).pw_name, 64)
     except (KeyError, OSError):

@@ -52,3 +52,10 @@ class Activity:
                 out[index] += (stop - low) * rate / width
                 low = stop
         return out
+
+
+class Unseen(Activity):
+    """Of what nobody looks at: nothing is kept."""
+
+    def add(self, start: int, end: int, rate: float = 1.0) -> None:
+        """Nothing."""

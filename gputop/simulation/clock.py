@@ -43,12 +43,12 @@ class RealClock:
 
 
 class VirtualClock:
-    """Time that passes only by waiting; each `every_ns` of it, `on_tick(t)` is called with `now()` equal to `t`."""
+    """Time that passes only by waiting; `on_tick(t)` is called each `every_ns` of it, with `now()` equal to `t`."""
 
     def __init__(self, start: int = 0, every_ns: int = 0, on_tick: Tick | None = None) -> None:
         self._now = start
         self._every_ns = every_ns
-        self._on_tick = on_tick
+        self.on_tick = on_tick
         self._next_tick = start + every_ns
 
     def now(self) -> int:
@@ -57,8 +57,8 @@ class VirtualClock:
 
     def wait_until(self, t: int) -> None:
         """Move on to `t`, stopping at each tick on the way."""
-        while self._on_tick is not None and self._next_tick <= t:
+        while self.on_tick is not None and self._next_tick <= t:
             self._now = max(self._now, self._next_tick)
             self._next_tick += self._every_ns
-            self._on_tick(self._now)
+            self.on_tick(self._now)
         self._now = max(self._now, t)

@@ -16,6 +16,9 @@ from gputop.simulation.clock import Clock
 QUEUE_KERNELS = 1024
 """Kernels that may be queued before a launch waits: the depth observed of CUDA's launch queue."""
 
+SPINNING = 0.15
+"""Power that a kernel draws which only waits for other ranks, of what a full load does."""
+
 
 class SimulatedDevice:
     """One stream of one device, in the time of `clock`. All durations in ns."""
@@ -58,6 +61,11 @@ class SimulatedDevice:
         end = start + round(nbytes / bytes_s * 1e9)
         self._queue(start, end, 1, 0.0, 0.0)
         return end
+
+    def spin(self, until: int) -> None:
+        """Queue a kernel that waits until then: to a driver it is busy, and draws little power."""
+        start = self.drained_at()
+        self._queue(start, max(start, until), 1, 1.0, SPINNING)
 
     def _queue(self, start: int, end: int, kernels: int, share: float, intensity: float) -> None:
         self.launches += kernels

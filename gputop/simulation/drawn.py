@@ -12,10 +12,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gputop.simulation.physics import GIB, MS, US, Gpu, Host, Input, Machine, Model, Physics
+from gputop.simulation.physics import GIB, MS, US, Gpu, Host, Input, Machine, Model, Physics, Ranks
 
 SECOND = 0.25
 """Share of the loops in which a second thing is wrong."""
+
+TOGETHER = 0.1
+"""Share of the loops that are one rank of a job whose exchange costs next to nothing."""
+
+WORLDS = (2, 2, 4, 4, 8)
 
 Plant = Callable[[Random, Physics], Physics]
 
@@ -29,9 +34,9 @@ def draw(seed: int) -> Physics:
     physics = PLANTS[planted](random, physics)
     if random.random() < SECOND:
         other = random.choice(names)
-        if other != planted and "cpu" not in (planted, other):
+        if other != planted:
             physics = PLANTS[other](random, physics)
-    return physics
+    return physics if physics.model.on_device else _change(physics, host={"retry_every": 0})
 
 
 def draw_healthy(seed: int, jitter: float = 0.3) -> Physics:
@@ -52,7 +57,8 @@ def healthy(random: Random) -> Physics:
     workers = max(2, min(16, cores // 2))
     batch_bytes = _between(random, 1 << 20, 64 << 20)
     memory = random.uniform(0.2, 0.85)
-    return Physics(
+    forward = 0.93 / (1 + random.uniform(1.6, 2.9))
+    physics = Physics(
         machine=Machine(cores=cores),
         gpu=Gpu(),
         input=Input(
@@ -63,7 +69,8 @@ def healthy(random: Random) -> Physics:
             handover_ns=round(_between(random, 100 * US, 900 * US)),
         ),
         model=Model(
-            params=round(_between(random, 12e6, 400e6)), forward=round(kernels * 0.3), backward=round(kernels * 0.63),
+            params=round(_between(random, 12e6, 400e6)), forward=round(kernels * forward),
+            backward=round(kernels * (0.93 - forward)),
             optimizer=max(1, round(kernels * 0.07)), kernel_ns=round(kernel_ns), optimizer_kernel_ns=round(kernel_ns),
             launch_ns=round(launch_ns), intensity=random.uniform(0.5, 0.95), mem_bytes=round(80 * GIB * memory),
             param_tensors=random.choice((60, 160, 300)),
@@ -71,6 +78,20 @@ def healthy(random: Random) -> Physics:
         host=Host(work_ns=round(_between(random, 50 * US, 600 * US))),
         jitter=random.uniform(0.01, 0.12),
     )  # fmt: skip
+    if random.random() < TOGETHER:
+        return replace(physics, ranks=_job(random, device_ns, physics.model.params))
+    return physics
+
+
+def _job(random: Random, device_ns: float, params: float) -> Ranks:
+    """A job whose exchange takes at most a twentieth of a step, and mostly runs beside backward."""
+    return Ranks(
+        world=random.choice(WORLDS),
+        overlap=random.random() < 0.6,
+        buckets=random.choice((4, 8, 16)),
+        link_bytes_s=8 * params / device_ns * 1e9 / random.uniform(0.005, 0.05),
+        latency_ns=round(_between(random, 15 * US, 60 * US)),
+    )
 
 
 def _between(random: Random, low: float, high: float) -> float:
@@ -258,11 +279,55 @@ def _small(random: Random, physics: Physics) -> Physics:
 def _left_on_cpu(_random: Random, physics: Physics) -> Physics:
     model = physics.model
     factor = 0.2 * MS * 200 / _step_ns(physics)
-    return _change(physics, model={"on_device": False, "kernel_ns": max(1, round(model.kernel_ns * factor))})
+    alone = replace(physics, ranks=Ranks())
+    return _change(alone, model={"on_device": False, "kernel_ns": max(1, round(model.kernel_ns * factor))})
+
+
+def _in_job(random: Random, physics: Physics, **fields: Any) -> Physics:
+    """The loop as one rank of a job, whether it was one or not; on a CPU it stays alone."""
+    if not physics.model.on_device:
+        return physics
+    ranks = physics.ranks if physics.ranks.world > 1 else _job(random, _step_ns(physics), physics.model.params)
+    return replace(physics, ranks=replace(ranks, late=random.randrange(ranks.world), **fields))
+
+
+def _slow_exchange(random: Random, physics: Physics) -> Physics:
+    """Gradients that take as long as this much of a step to go round."""
+    physics = _in_job(random, physics)
+    world = physics.ranks.world
+    sent = 2 * (world - 1) / world * 4 * physics.model.params
+    ns = _step_ns(physics) * random.uniform(0.1, 2.0)
+    return _change(physics, ranks={"link_bytes_s": sent / ns * 1e9})
+
+
+def _late_input(random: Random, physics: Physics) -> Physics:
+    plan = physics.input
+    factor = _step_ns(physics) * plan.workers / plan.decode_ns
+    return _in_job(random, physics, late_input=factor * random.uniform(0.9, 3.0))
+
+
+def _late_compute(random: Random, physics: Physics) -> Physics:
+    return _in_job(random, physics, late_compute=random.uniform(1.05, 2.5))
+
+
+def _late_link(random: Random, physics: Physics) -> Physics:
+    copied_ns = physics.input.batch_bytes / physics.gpu.pinned_bytes_s * 1e9
+    return _in_job(random, physics, late_link=max(1.0, _step_ns(physics) * random.uniform(0.05, 1.5) / copied_ns))
+
+
+def _rank_alone(random: Random, physics: Physics) -> Physics:
+    every = random.choice((1, 1, 10, 25))
+    ns = round(every * _step_ns(physics) * random.uniform(0.2, 2.0))
+    return _change(_in_job(random, physics, extra_ns=ns, extra_every=every), ranks={"late": 0})
+
+
+def _one_saves(random: Random, physics: Physics) -> Physics:
+    alone = _change(_in_job(random, _saving(random, physics)), ranks={"late": 0})
+    return _change(alone, episodes={"save_rank": 0}) if alone.ranks.world > 1 else physics
 
 
 def _no_gpu(random: Random, physics: Physics) -> Physics:
-    alone = _change(_left_on_cpu(random, physics), machine={"gpus": 0})
+    alone = replace(_change(_left_on_cpu(random, physics), machine={"gpus": 0}), ranks=Ranks())
     return _few_workers(random, alone) if random.random() < 0.3 else alone
 
 
@@ -287,6 +352,12 @@ PLANTS: dict[str, Plant] = {
     "hot": _hot,
     "validation": _validation,
     "saving": _saving,
+    "slow exchange": _slow_exchange,
+    "late input": _late_input,
+    "late compute": _late_compute,
+    "late link": _late_link,
+    "work of one rank": _rank_alone,
+    "saving by one rank": _one_saves,
     "small": _small,
     "left on the cpu": _left_on_cpu,
     "no gpu": _no_gpu,

@@ -6,10 +6,10 @@ from typing import Any
 
 from gputop.records import Model
 from gputop.simulation.physics import Physics
-from gputop.simulation.state import GPU_PCI, GPU_UUID
+from gputop.simulation.state import GPU_PCI, gpu_uuid
 
 
-def identity(physics: Physics, name: str) -> dict[str, Any]:
+def identity(physics: Physics, name: str, rank: int = 0) -> dict[str, Any]:
     """Device, cores, and the scenario as the script. A model left on the CPU never touched the GPU: none is named."""
     fields: dict[str, Any] = {
         "cores": physics.machine.cores,
@@ -20,7 +20,7 @@ def identity(physics: Physics, name: str) -> dict[str, Any]:
         "device": "cpu",
     }
     if physics.model.on_device:
-        fields |= {"device": "sim:0", "gpu_uuid": GPU_UUID, "gpu_pci": GPU_PCI, "gpu_name": physics.gpu.name}
+        fields |= {"device": "sim:0", "gpu_uuid": gpu_uuid(rank), "gpu_pci": GPU_PCI, "gpu_name": physics.gpu.name}
     return fields
 
 

@@ -35,7 +35,13 @@ class SimulatedLoader:
     """
 
     def __init__(
-        self, clock: Clock, physics: Physics, random: Random, main_cpu: Activity, main_queued: Activity | None = None
+        self,
+        clock: Clock,
+        physics: Physics,
+        random: Random,
+        main_cpu: Activity,
+        main_queued: Activity | None = None,
+        activity: type[Activity] = Activity,
     ) -> None:
         plan = physics.input
         self.num_workers = plan.workers
@@ -46,11 +52,11 @@ class SimulatedLoader:
         self.batch_size = plan.batch
         self.drop_last = True
         self.dataset = "ImageFolder"
-        self.worker_cpu = [Activity(AHEAD_NS) for _ in range(plan.workers)]
-        self.worker_queued = [Activity(AHEAD_NS) for _ in range(plan.workers)]
-        self.worker_reading = [Activity(AHEAD_NS) for _ in range(plan.workers)]
-        self.disk = Activity(AHEAD_NS)
-        self.bytes_read = Activity()
+        self.worker_cpu = [activity(AHEAD_NS) for _ in range(plan.workers)]
+        self.worker_queued = [activity(AHEAD_NS) for _ in range(plan.workers)]
+        self.worker_reading = [activity(AHEAD_NS) for _ in range(plan.workers)]
+        self.disk = activity(AHEAD_NS)
+        self.bytes_read = activity()
         self.ready_batches = 0
         self.late_ready = 0
         self._free_at = [clock.now()] * plan.workers

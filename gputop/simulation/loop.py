@@ -37,6 +37,9 @@ def train(rig: Rig, tap: Tap) -> Iterator[int]:
                 rig.forward()
             with tap.phase("backward"):
                 rig.backward()
+            if rig.sums_apart:
+                with tap.phase("comm"):
+                    rig.sum_gradients()
             with tap.phase("optimizer"):
                 rig.update()
             if host.reads:
@@ -45,9 +48,10 @@ def train(rig: Rig, tap: Tap) -> Iterator[int]:
             step += 1
             if step % host.work_every == 0:
                 rig.work(host.work_ns)
+            rig.work_alone()
             if plan.validate_every and step % plan.validate_every == 0:
                 validate(rig, tap)
-            if plan.save_every and step % plan.save_every == 0:
+            if plan.save_every and plan.save_rank in (None, rig.rank) and step % plan.save_every == 0:
                 with tap.phase("checkpoint"):
                     rig.save()
             yield step

@@ -109,7 +109,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Episodes(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens every so many steps: a validation pass, a checkpoint. 0: never."""
+    """What happens every so many steps: a validation pass, a checkpoint. 0: never. `save_rank`: who alone saves."""
 
     validate_every: int = 0
     validate_batches: int = 0
@@ -118,6 +118,29 @@ class Episodes(msgspec.Struct, frozen=True, kw_only=True):
     save_every: int = 0
     save_bytes: int = 0
     save_bytes_s: float = 1.2e9
+    save_rank: int | None = None
+
+
+class Ranks(msgspec.Struct, frozen=True, kw_only=True):
+    """The job that the run is one rank of: ranks of one GPU and one machine each, that sum their gradients every step.
+
+    `overlap`: the sums begin while backward still runs, `buckets` of them; else one is made after it, by the script.
+    `link_bytes_s`: the slowest link of the ring; `latency_ns`: what each sum takes whatever its size. Rank `late`
+    decodes `late_input` times as long, computes `late_compute` times as long and copies to its device over a link
+    `late_link` times as slow; it alone works `extra_ns` every `extra_every` steps.
+    """
+
+    world: int = 1
+    overlap: bool = True
+    buckets: int = 12
+    link_bytes_s: float = 50e9
+    latency_ns: int = 40 * US
+    late: int = 0
+    late_input: float = 1.0
+    late_compute: float = 1.0
+    late_link: float = 1.0
+    extra_ns: int = 0
+    extra_every: int = 1
 
 
 class Physics(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +152,7 @@ class Physics(msgspec.Struct, frozen=True, kw_only=True):
     model: Model = Model()
     host: Host = Host()
     episodes: Episodes = Episodes()
+    ranks: Ranks = Ranks()
     jitter: float = 0.03
     speed: float = 1.0
 

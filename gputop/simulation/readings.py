@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gputop import records
-from gputop.simulation.state import GPU_PCI, GPU_UUID, SAMPLE_NS, State
+from gputop.simulation.state import GPU_PCI, SAMPLE_NS, State
 
 CONTEXT_BYTES = 520 << 20
 """Device memory that a CUDA context takes besides what the allocator holds."""
@@ -25,7 +25,7 @@ def gpu(state: State) -> records.Gpu:
     return records.Gpu(
         t=state.t,
         host=state.host,
-        gpu_uuid=GPU_UUID,
+        gpu_uuid=state.gpu_uuid,
         gpu_index=0,
         gpu_pci=GPU_PCI,
         name=state.gpu_name,
@@ -74,7 +74,7 @@ def burst(state: State, since: State | None) -> records.Burst | None:
     return records.Burst(
         t=state.util_t + first,
         host=state.host,
-        gpu_uuid=GPU_UUID,
+        gpu_uuid=state.gpu_uuid,
         dt_ns=[dt - first for dt, _ in pairs],
         util_pct=[pct for _, pct in pairs],
     )

@@ -10,6 +10,7 @@ import msgspec
 from gputop.simulation.activity import Activity
 from gputop.simulation.clock import Clock
 from gputop.simulation.device import SimulatedDevice
+from gputop.simulation.exchange import Exchange
 from gputop.simulation.loader import SimulatedLoader
 from gputop.simulation.physics import UNFUSED_OPS, Episodes, Physics
 
@@ -26,14 +27,25 @@ CLOCK_STEP_MHZ = 75
 class Rig:
     """What a training loop can ask of the machine. Each call returns when the host thread would go on."""
 
-    def __init__(self, clock: Clock, physics: Physics, seed: int = 0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        physics: Physics,
+        seed: int = 0,
+        *,
+        rank: int = 0,
+        exchange: Exchange | None = None,
+        activity: type[Activity] = Activity,
+    ) -> None:
         self.clock = clock
         self.physics = physics
+        self.rank = rank
+        self.exchange = exchange
         self.device = SimulatedDevice(clock)
-        self.main_cpu = Activity()
-        self.main_queued = Activity()
-        self.compute_cpu = Activity()
-        self.disk_written = Activity()
+        self.main_cpu = activity()
+        self.main_queued = activity()
+        self.compute_cpu = activity()
+        self.disk_written = activity()
         self.temp_c = physics.gpu.ambient_c + 0.5 * physics.gpu.c_per_w * physics.gpu.power_limit_w
         self.clock_mhz = physics.gpu.clock_max_mhz
         self.throttled_ns = 0
@@ -41,8 +53,10 @@ class Rig:
         self._heated_at = clock.now()
         self._step = 0
         self.started = clock.now()
-        self.loader = SimulatedLoader(clock, physics, self._random, self.main_cpu, self.main_queued)
-        self.validation = SimulatedLoader(clock, _validation(physics), self._random, self.main_cpu, self.main_queued)
+        self.loader = SimulatedLoader(clock, physics, self._random, self.main_cpu, self.main_queued, activity)
+        self.validation = SimulatedLoader(
+            clock, _validation(physics), self._random, self.main_cpu, self.main_queued, activity
+        )
         if physics.model.on_device:
             self.device.mem_allocated_bytes = round(physics.model.mem_bytes * 0.87)
             self.device.mem_reserved_bytes = physics.model.mem_bytes
@@ -80,8 +94,34 @@ class Rig:
         self._compute(self.physics.model.forward, self.physics.model.kernel_ns)
 
     def backward(self) -> None:
-        """The backward pass."""
+        """The backward pass, and the sum over all ranks where that is made inside it."""
+        before = self.device.drained_at()
         self._compute(self.physics.model.backward, self.physics.model.kernel_ns)
+        if self.exchange is not None and self.physics.ranks.overlap:
+            end = self.device.drained_at()
+            buckets = self.physics.ranks.buckets
+            self._sum([before + (end - before) * (i + 1) // buckets for i in range(buckets)])
+
+    @property
+    def sums_apart(self) -> bool:
+        """Whether the script sums gradients by a call of its own."""
+        return self.exchange is not None and not self.physics.ranks.overlap
+
+    def sum_gradients(self) -> None:
+        """The script's own sum over all ranks, after backward: one launch, which the device waits in."""
+        self.work(self.physics.model.launch_ns)
+        self._sum([self.device.drained_at()])
+
+    def _sum(self, ready: list[int]) -> None:
+        """Queue the exchange: the device spins in it until the last rank's part is there."""
+        assert self.exchange is not None
+        self.device.spin(self.exchange.meet(self.rank, ready))
+
+    def work_alone(self) -> None:
+        """What only this rank does of its own."""
+        plan = self.physics.ranks
+        if plan.extra_ns and plan.late == self.rank and self._step % plan.extra_every == 0:
+            self.work(plan.extra_ns)
 
     def update(self) -> None:
         """The optimizer's step."""

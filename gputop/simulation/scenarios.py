@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gputop.simulation.physics import GIB, MS, US, Episodes, Gpu, Host, Input, Machine, Model, Physics
+from gputop.simulation.physics import GIB, MS, US, Episodes, Gpu, Host, Input, Machine, Model, Physics, Ranks
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +72,10 @@ _SAVING = Physics(episodes=Episodes(save_every=20, save_bytes=1_200_000_000))
 _PAGEABLE = Physics(input=Input(pin_memory=False, batch_bytes=260 << 20))
 _RETRIES = Physics(model=Model(mem_bytes=round(79.2 * GIB)), host=Host(retry_every=1, retry_ns=40 * MS))
 _HOT = Physics(gpu=Gpu(ambient_c=46.0, c_per_w=0.098))
+
+_JOB = Physics(input=Input(workers=6, decode_ns=200 * MS), ranks=Ranks(world=4))
+_SLOW_LINK = Physics(ranks=Ranks(world=4, overlap=False, link_bytes_s=4e9))
+_SLOW_LINK_OVERLAPPED = Physics(ranks=Ranks(world=2, link_bytes_s=0.8e9))
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
@@ -176,3 +180,59 @@ SCENARIOS: dict[str, Scenario] = {
 """Every scenario by its name; the first is the default."""
 
 DEFAULT = next(iter(SCENARIOS))
+
+JOBS: dict[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            name="straggler: input",
+            story="4 ranks; the disk of rank 2's machine is old, so its batches take three times as long",
+            cure="the shard on a disk as fast as the others'",
+            planted=_change(_JOB, ranks={"late": 2, "late_input": 5.0}),
+            fixed=_JOB,
+        ),
+        Scenario(
+            name="straggler: compute",
+            story="4 ranks; the GPU of rank 1 computes at two thirds of the others' pace",
+            cure="that node drained",
+            planted=_change(_JOB, ranks={"late": 1, "late_compute": 1.5}),
+            fixed=_JOB,
+        ),
+        Scenario(
+            name="straggler: link",
+            story="4 ranks; rank 3's GPU sits in a slot of one lane",
+            cure="the card in a slot of sixteen",
+            planted=_change(_JOB, ranks={"late": 3, "late_link": 30.0}),
+            fixed=_JOB,
+        ),
+        Scenario(
+            name="straggler: logging",
+            story="4 ranks; rank 0 alone computes 120 ms of metrics after every step",
+            cure="metrics every 50 steps",
+            planted=_change(_JOB, ranks={"extra_ns": 120 * MS}),
+            fixed=_change(_JOB, ranks={"extra_ns": 120 * MS, "extra_every": 50}),
+        ),
+        Scenario(
+            name="straggler: saving",
+            story="4 ranks; rank 0 writes 1.2 GB every 20 steps while the others wait in their next exchange",
+            cure="every 1,000 steps",
+            planted=_change(_JOB, episodes={"save_every": 20, "save_bytes": 1_200_000_000, "save_rank": 0}),
+            fixed=_change(_JOB, episodes={"save_every": 1000, "save_bytes": 1_200_000_000, "save_rank": 0}),
+        ),
+        Scenario(
+            name="comm-bound: after backward",
+            story="4 ranks that sum 180 MB of gradients by a call of their own over 4 GB/s",
+            cure="NVLink: 50 GB/s",
+            planted=_SLOW_LINK,
+            fixed=_change(_SLOW_LINK, ranks={"link_bytes_s": 50e9}),
+        ),
+        Scenario(
+            name="comm-bound: inside backward",
+            story="2 nodes of DistributedDataParallel over 0.8 GB/s: the sums outlast backward",
+            cure="InfiniBand: 20 GB/s",
+            planted=_SLOW_LINK_OVERLAPPED,
+            fixed=_change(_SLOW_LINK_OVERLAPPED, ranks={"link_bytes_s": 20e9}),
+        ),
+    )
+}
+"""Jobs of several ranks, as traces alone: the cause that each is named after comes before the colon."""

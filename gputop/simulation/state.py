@@ -19,6 +19,11 @@ GPU_UUID = "GPU-00000000-0000-4000-8000-simulated000"
 GPU_PCI = "00000000:00:00.0"
 
 
+def gpu_uuid(rank: int) -> str:
+    """The id of the one GPU that a rank's machine has."""
+    return f"{GPU_UUID[:-3]}{rank:03d}" if rank else GPU_UUID
+
+
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """One moment. `t` and `util_t` are ns of some clock; `util_pct` are the driver's samples from `util_t` on.
 
@@ -38,6 +43,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     other_cpu_ns: float
     read_bytes: float
     written_bytes: float
+    gpu_uuid: str
     gpu_name: str
     gpu_used: bool
     gpu_mem_bytes: int
@@ -85,6 +91,7 @@ def observe(rig: Rig, *, pid: int, host: str, run_id: str | None = None, offset_
         other_cpu_ns=sum(cpu.total(now) for cpu in rig.validation.worker_cpu),
         read_bytes=rig.loader.bytes_read.total(now) + rig.validation.bytes_read.total(now),
         written_bytes=rig.disk_written.total(now),
+        gpu_uuid=gpu_uuid(rig.rank),
         gpu_name=gpu.name,
         gpu_used=physics.model.on_device,
         gpu_mem_bytes=rig.device.mem_reserved_bytes,

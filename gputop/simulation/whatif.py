@@ -12,9 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gputop.simulation.activity import Unseen
 from gputop.simulation.clock import VirtualClock
+from gputop.simulation.job import rigs, train_all
 from gputop.simulation.loop import train
-from gputop.simulation.physics import Physics
+from gputop.simulation.physics import Physics, Ranks
 from gputop.simulation.rig import Rig
 
 LEAST_GAIN = 1.1
@@ -40,10 +42,24 @@ def _more_cores(physics: Physics) -> Physics:
     return replace(physics, machine=replace(physics.machine, cores=1024), input=replace(physics.input, workers=workers))
 
 
+def _alike(physics: Physics) -> Physics:
+    """No rank is later than another, nor has work that only it does."""
+    usual, ranks, episodes = Ranks(), physics.ranks, physics.episodes
+    if episodes.save_rank is not None and ranks.world > 1:
+        physics = replace(physics, episodes=replace(episodes, save_every=0))
+    return replace(
+        physics,
+        ranks=replace(
+            ranks, late_input=usual.late_input, late_compute=usual.late_compute, late_link=usual.late_link, extra_ns=0
+        ),
+    )
+
+
 REMEDIES: dict[str, Callable[[Physics], Physics]] = {
     "cpu-fallback": lambda physics: replace(
         physics, model=replace(physics.model, on_device=physics.model.on_device or physics.machine.gpus > 0)
     ),
+    "straggler": _alike,
     "input-oversubscribed": _without("input", worker_threads=1),
     "input-restart": _without("input", restart_ns=0),
     "input-slow-sample": _without("input", in_order=False),
@@ -57,10 +73,11 @@ REMEDIES: dict[str, Callable[[Physics], Physics]] = {
     "evaluation": _without("episodes", validate_every=0),
     "checkpoint": _without("episodes", save_every=0),
     "sync": _without("host", reads=0),
-    "host-work": _without("host", work_ns=0),
+    "host-work": lambda physics: _without("host", work_ns=0)(_without("ranks", extra_ns=0)(physics)),
     "optimizer": _without("model", optimizer_fused=True),
     "launch-bound": _without("model", launch_ns=0),
     "input-transfer": _without("input", handover_ns=0),
+    "comm-bound": _without("ranks", link_bytes_s=1e15, latency_ns=0),
     "input-cpu": _more_cores,
     "h2d-link": _without("gpu", pinned_bytes_s=1e15),
 }
@@ -85,9 +102,11 @@ class Unwatched:
 
 def speed(physics: Physics, seconds: float = 20.0, seed: int = 0, steps: int | None = None) -> float:
     """Steps a second of a run, its first fifth left out: of so many seconds, or of fewer where `steps` are done."""
-    clock = VirtualClock()
+    world = physics.ranks.world
+    clocks = [VirtualClock() for _ in range(world)]
+    clock = clocks[0]
     done: list[tuple[int, int]] = []
-    for step in train(Rig(clock, physics, seed), Unwatched()):
+    for step in train_all(rigs(physics, clocks, seed, Unseen), [Unwatched()] * world):
         done.append((clock.now(), step))
         if clock.now() >= seconds * 1e9 or (steps is not None and step >= steps):
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -105,6 +106,15 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of everything at once, waiting for nothing."""
+
+
+@runtime_checkable
+class Attaches(Protocol):
+    """A source that can watch a process which has no publisher."""
+
+    def attach(self, pid: int, refused: Callable[[str], object] = ...) -> None:
+        """Watch a process by samples of its stacks. Raises samplers.attach.tool.Refused; what only the attempt shows,
+        `refused` is told later by the thread that polls."""
 
 
 @runtime_checkable

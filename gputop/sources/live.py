@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,12 @@ from gputop.samplers.supervisor import Supervisor
 from gputop.sources import Transport
 from gputop.sources.clock import TraceClock
 from gputop.sources.subscriber import S, Subscriber
+from gputop.sources.unannounced import Unannounced
 from gputop.wire import cards, places
 
 if TYPE_CHECKING:
     from gputop.samplers.attach.attachment import Attachment
+    from gputop.samplers.attach.inside import Look
 
 SILENT_AFTER_NS = 3 * S
 """A run that has a card but says nothing for this long is named."""
@@ -60,6 +62,11 @@ class LiveSource:
         self._cmdlines = cmdlines
         self._env = env
         self._attached: dict[int, Attachment] = {}
+        self._unannounced = Unannounced(self._host)
+        self._refusals: dict[int, Callable[[str], object]] = {}
+        self._not_attached: str | None = None
+        self._looks: dict[str, Look] = {}
+        self._unseen: dict[str, str] = {}
         self._pids: dict[int, str] = {}
         self._workers: dict[int, list[int]] = {}
         self._run_pids: dict[str, int] = {}
@@ -96,10 +103,22 @@ class LiveSource:
             records += attachment.poll()
             if attachment.over:
                 del self._attached[attachment.pid]
+                refused = self._refusals.pop(attachment.pid)
+                if attachment.refused is not None:
+                    self._not_attached = f"process {attachment.pid} can't be watched: {attachment.refused}"
+                    refused(str(attachment.refused))
+        records += self._look()
         if (moved := self.clock.stepped_ns()) is not None:
             records.append(Event(t=now, kind="clock", label=f"the wall clock was set by {moved / S:+.1f} s"))
+        if not self.simulated:
+            records += self._unannounced.records(records, self._announced(), now)
         self._follow(records, now)
         return records
+
+    def _announced(self) -> set[int]:
+        """Processes that speak for themselves, or will: those with a card, and those whose stacks are sampled."""
+        own = {pid for pid, run_id in self._pids.items() if not self._unannounced.made(run_id)}
+        return own | self._attached.keys() | {found.card.pid for found in self._subscriber.known.values()}
 
     def _follow(self, records: list[AnyRecord], now: int) -> None:
         """Tell the samplers which processes train and which are their workers."""
@@ -121,7 +140,10 @@ class LiveSource:
                     self._workers[pid] = record.worker_pids
             elif isinstance(record, Event) and record.kind in ("exit", "lost_process") and record.run_id is not None:
                 pid = self._run_pids.pop(record.run_id, -1)
-                changed |= self._pids.pop(pid, None) is not None
+                if self._pids.get(pid) != record.run_id:
+                    continue  # another run of the same process goes on
+                del self._pids[pid]
+                changed = True
                 self._workers.pop(pid, None)
                 self._elsewhere.discard(pid)
         if changed:
@@ -143,8 +165,9 @@ class LiveSource:
             return run.pid if run.host == self._host else None
         return namespaces.outer_pid(run.pid, card.pidns, card.start)
 
-    def attach(self, pid: int) -> None:
-        """Watch a process that has no publisher, by samples of its stacks. Raises Refused.
+    def attach(self, pid: int, refused: Callable[[str], object] = lambda _: None) -> None:
+        """Watch a process that has no publisher, by samples of its stacks. Raises Refused; where only the attempt shows
+        that it can't be, `refused` is told why.
 
         Only the thread that polls may call this, or whoever has not yet handed the source to one.
         """
@@ -154,13 +177,46 @@ class LiveSource:
         directories = [place.path for place in places.reading_places(self._env)]
         if any(found.card.pid == pid for found in cards.find("run", directories, sweep=False)):
             raise Refused(f"process {pid} has gputop's publisher in it", "watch it with plain `gputop`: it is measured")
-        if pid in self._pids or pid in self._attached:
+        if pid in self._announced():
             raise Refused(f"process {pid} is watched already")
         self._attached[pid] = Attachment(pid, host=self._host, clock=self.clock, cmdline=self._cmdlines)
+        self._refusals[pid], self._not_attached = refused, None
 
     def profile(self, run_id: str, steps: int) -> None:
-        """Ask a training to profile its next steps. Only the thread that polls may call this."""
+        """Ask a training to profile its next steps, and look into one of its loader workers meanwhile. Only the thread
+        that polls may call this."""
         self._subscriber.request(run_id, "profile", steps=steps)
+        self.look_inside(run_id)
+
+    def look_inside(self, run_id: str) -> None:
+        """Sample the stacks of the run's busiest loader worker for some seconds; its lines come as a `site` record.
+        What stands in the way is told among the warnings. Nothing where it has no workers."""
+        from gputop.samplers.attach import loading
+        from gputop.samplers.attach.inside import Look
+        from gputop.samplers.attach.tool import Refused
+
+        pid = self._run_pids.get(run_id)
+        if pid is None or run_id in self._looks:
+            return
+        self._unseen.pop(run_id, None)
+        workers = loading.busiest(self._workers.get(pid, ())) or loading.workers(pid)
+        if not workers:
+            return
+        try:
+            self._looks[run_id] = Look(pid, run_id, clock=self.clock, workers=workers)
+        except Refused as why:
+            self._unseen[run_id] = str(why)
+
+    def _look(self) -> list[AnyRecord]:
+        """What the looks into loader workers have found."""
+        records: list[AnyRecord] = []
+        for run_id, look in list(self._looks.items()):
+            records += look.poll()
+            if look.over:
+                del self._looks[run_id]
+            if look.refused is not None:
+                self._unseen[run_id] = str(look.refused)
+        return records
 
     def jumped(self, column_ns: int) -> Past | None:
         """Never: what happens now follows what happened."""
@@ -181,6 +237,7 @@ class LiveSource:
         said = [text if count == 1 else f"{text} ({count} times)" for text, count in self._subscriber.warnings.items()]
         if lost := self._subscriber.lost():
             said.append(f"{lost} records were lost on the way to this screen")
+        said += [f"no look into a loader worker: {why}" for why in dict.fromkeys(self._unseen.values())]
         now = self.clock()
         for run_id, since in self._silent.items():
             found = self._subscriber.known.get(run_id)
@@ -193,8 +250,11 @@ class LiveSource:
         return sorted(found.card.pid for found in self._subscriber.silent())
 
     def waiting(self) -> str | None:
-        """What is awaited."""
-        return "no training found yet: start one with  gputop run -- python train.py  or add  gputop.watch()  to it"
+        """What is awaited; why the process that was to be watched can't be."""
+        return (
+            self._not_attached
+            or "no training found yet: start one with  gputop run -- python train.py  or add  gputop.watch()  to it"
+        )
 
     def done(self) -> bool:
         """Never: something may always begin."""
@@ -205,6 +265,8 @@ class LiveSource:
         self._closed = True
         for attachment in self._attached.values():
             attachment.close()
+        for look in self._looks.values():
+            look.close()
         for supervisor in self._supervisors:
             supervisor.close()
         self._subscriber.close()

@@ -9,8 +9,8 @@ from pathlib import Path
 from gputop.recording.chunk import DESCRIBING
 from gputop.recording.errors import Unreadable
 from gputop.recording.header import first_bytes, is_sqlite
-from gputop.recording.moment import LATE_NS
 from gputop.recording.reader import Recording
+from gputop.recording.timeindex import LATE_NS
 from gputop.recording.writer import Writer
 from gputop.records import AnyRecord, end_of
 from gputop.sources import trace

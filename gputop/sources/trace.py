@@ -8,7 +8,21 @@ from typing import BinaryIO
 
 from gputop.recording.errors import Unreadable
 from gputop.recording.header import MAGIC, first_bytes
-from gputop.records import SCHEMA, Alive, AnyRecord, Fold, Loader, Model, Run, Step, Undecodable, from_json, implausible
+from gputop.records import (
+    SCHEMA,
+    Alive,
+    AnyRecord,
+    Fold,
+    Gpu,
+    Loader,
+    Model,
+    Process,
+    Run,
+    Step,
+    Undecodable,
+    from_json,
+    implausible,
+)
 
 __all__ = ["MAX_LINE_BYTES", "NAMED_FAULTS", "TraceReader", "Unreadable", "read"]
 
@@ -127,7 +141,19 @@ def read(path: Path) -> tuple[list[AnyRecord], list[str]]:
     reader = TraceReader(path)
     records = list(reader)
     records.sort(key=in_order)
-    return records, reader.warnings
+    return [*_unannounced(records), *records], reader.warnings
+
+
+def _unannounced(records: list[AnyRecord]) -> list[Run]:
+    """The run of a trace of a GPU and a process alone, of which no record tells: the process that was looked at as a
+    training is, with its main thread or its workers."""
+    if any(isinstance(record, Run) for record in records) or not any(isinstance(record, Gpu) for record in records):
+        return []
+    processes = [record for record in records if isinstance(record, Process)]
+    for record in processes:
+        if record.main_thread_cpu_pct is not None or record.workers:
+            return [Run(t=records[0].t, run_id=f"unannounced-{record.pid}", pid=record.pid, host=record.host)]
+    return []
 
 
 def in_order(record: AnyRecord) -> tuple[int, int]:

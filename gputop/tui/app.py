@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
-import select
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +20,7 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 
 from gputop.records import clean
-from gputop.tui import goto, keeping, keys, themes, travel
+from gputop.tui import goto, keeping, keys, offering, themes, travel
 from gputop.tui.aside import aside
 from gputop.tui.asking import Question
 from gputop.tui.cost import Meter
@@ -32,21 +30,16 @@ from gputop.tui.draw.transport import mode_of
 from gputop.tui.filters import Lean
 from gputop.tui.lending import Lending
 from gputop.tui.options import Options, Picture, Theme
+from gputop.tui.pace import Pace, takes_bytes
 from gputop.tui.palette import palette
 from gputop.tui.screens import MOVES, Overview, Page
 from gputop.tui.sheet import Deed, Standing
 from gputop.tui.terminal import Terminal
-from gputop.view import RunView, View
-
-HISTORY_NS = 1_900_000_000
-"""Histories move at most this often (a tick may come a little early), also where columns are shorter than 2 s."""
+from gputop.view import View
 
 PEEK_S, PEEKS, NEWS = 0.03, 30, 2
 """How often, and how many times, it is looked for what a key has moved; after so many new views it must be among them:
 one may have been on its way before the key."""
-
-CALM_NS = 5_000_000_000
-"""How often the wording of a verdict and the shares of the ledger are drawn anew while the verdict stays the same."""
 
 PROFILED_STEPS = 10
 """Steps that a profile on request covers: some kilobytes of answer, and rarely more than some seconds."""
@@ -59,9 +52,6 @@ NO_MORE = "nobody writes into this recording any more: this is its end"
 
 DEEPEST = 8
 """Pages opened from pages, of which Esc finds the way back."""
-
-SLOW_HISTORY_NS, SLOW_CALM_NS = 9_900_000_000, 30_000_000_000
-"""The same on a slow link."""
 
 
 class GputopApp(App[int]):
@@ -96,9 +86,7 @@ class GputopApp(App[int]):
         self._meter = meter or Meter(clock)
         self.lending = Lending(picture, options.refresh, self._call)
         self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
-        self._fast: View = picture.view()
-        self._slow: View = self._fast
-        self._calm: View = self._fast
+        self._pace = Pace(picture.view(), slow_link=options.slow_link)
         self._run_id: str | None = None
         self._question: Question | None = None
         self.orders: dict[str, tuple[int, bool]] = {}
@@ -152,7 +140,7 @@ class GputopApp(App[int]):
         """Shows at once what a key has moved, without waiting for the next tick; given up after PEEKS looks."""
         self._eager -= 1
         view = self._picture.view()
-        if view is not self._fast and takes_bytes(sys.__stderr__):
+        if view is not self._pace.fast and takes_bytes(sys.__stderr__):
             self._eager -= PEEKS // NEWS
             self._look(view)
             self.show(at_once=True)
@@ -162,21 +150,14 @@ class GputopApp(App[int]):
     def _look(self, view: View) -> None:
         if view.recording is not None:
             self.recorded[view.recording.path] = None
-        if mode_of(self._fast) == "following" and mode_of(view) == "end":
+        if mode_of(self._pace.fast) == "following" and mode_of(view) == "end":
             self._note, self._note_until = NO_MORE, self._clock() + FAULT_S
-        self._fast = view
-        history_ns, calm_ns = (SLOW_HISTORY_NS, SLOW_CALM_NS) if self.options.slow_link else (HISTORY_NS, CALM_NS)
-        differs = _differs(self._calm, view, self._run_id)
-        aged = not 0 <= view.now_ns - self._slow.now_ns < history_ns
-        if differs or (aged and view.last_column != self._slow.last_column):
-            self._slow = view
-        if differs or not 0 <= view.now_ns - self._calm.now_ns < calm_ns:
-            self._calm = view
+        self._pace.look(view, self._run_id)
 
     def show(self, *, at_once: bool = False) -> None:
         """Draws the current sight on the screen in front; `at_once` moves the slow and calm parts too."""
         if at_once:
-            self._slow = self._calm = self._fast
+            self._pace.catch_up()
         screen = self.screen
         if isinstance(screen, Overview | Page):
             screen.show(self.sight(), self.note(), self._question)
@@ -184,9 +165,9 @@ class GputopApp(App[int]):
     def sight(self) -> Sight:
         """What is to be drawn now."""
         return Sight(
-            view=self._fast,
-            slow=self._slow,
-            calm=self._calm,
+            view=self._pace.fast,
+            slow=self._pace.slow,
+            calm=self._pace.calm,
             run_id=self._run_id,
             no_cmdline=self.options.no_cmdline,
             remapped=self.remapped,
@@ -281,7 +262,7 @@ class GputopApp(App[int]):
         self._moved("")
 
     def action_record(self) -> None:
-        view = self._fast
+        view = self._pace.fast
         if view.cursor is not None and view.cursor.replay:
             self.say("this is a recording already; R records what is live")
         elif view.recording is not None and view.recording.state != "ended":
@@ -294,14 +275,24 @@ class GputopApp(App[int]):
 
     def action_profile(self) -> None:
         """Asks the training shown to profile itself."""
-        run = chosen(self._fast, self._run_id)
-        refusal = keeping.why_no_profile(run, self._fast)
+        run = chosen(self._pace.fast, self._run_id)
+        refusal = keeping.why_no_profile(run, self._pace.fast)
         if refusal or run is None:
             self.say(refusal)
             return
         self._picture.select(run.run.run_id)
         self._picture.profile(PROFILED_STEPS)
         self.say(f"asked pid {run.run.pid} to profile its next {PROFILED_STEPS} steps: w shows the answer")
+
+    def action_attach(self) -> None:
+        """Watches the process that the screen offers."""
+        process = offering.attachable(self._pace.fast, self._run_id)
+        if process is None:
+            self.say(offering.why_none(self._pace.fast))
+            return
+        self.say(f"watching process {process.pid} by samples of its stacks: the first in some seconds")
+        self._picture.attach(process.pid, lambda why: self._call(partial(self.say, clean(why, 300), FAULT_S)))
+        self._await()
 
     def _begin_recording(self) -> None:
         """Opens the file on a thread of its own: a disk may take its time."""
@@ -317,8 +308,8 @@ class GputopApp(App[int]):
         if self._question is not None:
             return
         shown = self.screen.page_name if isinstance(self.screen, Page) else ""
-        if name == "help" and shown not in ("", "help"):
-            self._open(name, shown)  # upon the page that it is about, which Esc leads back to
+        if name == "help" and isinstance(self.screen, Page) and shown != "help":
+            self._open(name, self.screen.subject())  # upon the page that it is about, which Esc leads back to
             return
         if name == shown:
             self.pop_screen()
@@ -410,7 +401,7 @@ class GputopApp(App[int]):
         self.lending.show(picture)
         self._run_id = None
         self._note = ""
-        self._fast = self._slow = self._calm = self._picture.view()
+        self._pace.begin(self._picture.view())
         self._to_overview()
         self.show(at_once=True)
         self._await()
@@ -433,10 +424,10 @@ class GputopApp(App[int]):
                 self.pop_screen()
 
     def action_select_run(self, step: int) -> None:
-        runs = self._fast.runs
+        runs = self._pace.fast.runs
         if not runs or self._question is not None:
             return
-        now = chosen(self._fast, self._run_id)
+        now = chosen(self._pace.fast, self._run_id)
         at = next((index for index, run in enumerate(runs) if run is now), 0)
         self._select(runs[(at + step) % len(runs)].run.run_id)
 
@@ -447,11 +438,11 @@ class GputopApp(App[int]):
         self._await()  # the map of the time axis follows
 
     def action_copy(self) -> None:
-        run = chosen(self._fast, self._run_id)
+        run = chosen(self._pace.fast, self._run_id)
         if run is None:
             self.say("no verdict to copy yet")
             return
-        text, answer = keeping.keep_verdict(run, self._fast)
+        text, answer = keeping.keep_verdict(run, self._pace.fast)
         if not self.is_headless:
             self.copy_to_clipboard(text)
         self.say(answer)
@@ -463,34 +454,3 @@ class GputopApp(App[int]):
         if self.crash is None:
             self.crash = error
         super()._handle_exception(error)
-
-
-def _differs(shown: View, view: View, run_id: str | None) -> bool:
-    """Whether what is watched or concluded is no longer the same, so that all of it has to be drawn at once."""
-    if [run.run.run_id for run in view.runs] != [run.run.run_id for run in shown.runs]:
-        return True
-    if len(view.gpus) != len(shown.gpus) or view.waiting != shown.waiting:
-        return True
-    if mode_of(view) != mode_of(shown):
-        return True
-    now, before = chosen(view, run_id), chosen(shown, run_id)
-    if now is None or before is None:
-        return False
-    return _told(now) != _told(before)
-
-
-def _told(run: RunView) -> tuple[str, bool | None, str, str | None]:
-    return run.verdict.cause, run.verdict.tentative, run.state, None if run.said is None else run.said.cause
-
-
-def takes_bytes(stream: Any) -> bool:
-    """Whether the terminal has room for more; one that has stopped reading must not stall the loop."""
-    try:
-        fd = stream.fileno()
-        if not os.isatty(fd):
-            return True
-        poll = select.poll()
-        poll.register(fd, select.POLLOUT)
-        return bool(poll.poll(0))
-    except (AttributeError, OSError, ValueError):
-        return True

@@ -14,6 +14,7 @@ FAILED = "failed"
 _BYTES = ("B", "K", "M", "G", "T", "P")
 
 count = figures.count
+counted = figures.counted
 
 
 def file_size(bytes_: float) -> str:

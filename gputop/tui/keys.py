@@ -28,6 +28,8 @@ GENERAL: list[BindingType] = [
     Binding("s", "snapshot", "snapshot", id="snapshot", tooltip="Save this screen as SVG"),
     Binding("R", "record", "record", id="record", tooltip="Record what is watched into a file; again: end it"),
     Binding("P", "profile", "profile", id="profile", tooltip="Ask the training to profile its next steps: w shows it"),
+    Binding("A", "attach", "attach", id="attach",
+            tooltip="Watch your Python process on a GPU that publishes nothing, by samples of its stacks"),
     Binding("ctrl+p", "palette", "palette", id="palette", tooltip="Everything there is, found by typing"),
     Binding("T", "theme('')", "theme", id="theme", tooltip="The next theme: auto, dark, light, contrast, ansi"),
     Binding("ctrl+t", "remember_theme", "remember theme", id="remember_theme",

@@ -23,13 +23,14 @@ Line = tuple[Span, ...]
 
 
 class Block(NamedTuple):
-    """A rectangle of the screen and its lines, each exactly `width` cells."""
+    """A rectangle of the screen and its lines, each exactly `width` cells; `keys` say what each line is about."""
 
     x: int
     y: int
     width: int
     height: int
     lines: tuple[Line, ...]
+    keys: tuple[str, ...] = ()
 
 
 def crop(text: str, cells: int) -> str:

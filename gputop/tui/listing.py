@@ -101,7 +101,7 @@ def draw(
     if not kept:
         text = f"nothing has '{clean(at.filter, 60)}' in it" if entries and at.filter else nothing
         return Sheet([fit([Span(f" {part}", "dim")], width) for part in wrap(text, width - 2, 4)], tuple(pinned),
-                     titles=titles)  # fmt: skip
+                     titles=titles if entries else ())  # fmt: skip
     chosen = _chosen(kept, at.key or marked) if pick else -1
     lines = Lines(kept, width, kept[chosen].key if pick else marked)
     rows = tuple((entry.key, start) for entry, start in zip(kept, lines.starts, strict=False)) if pick else ()

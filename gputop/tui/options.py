@@ -56,6 +56,10 @@ class Controls(Protocol):
     def profile(self, steps: int) -> None:
         """Ask the run that is meant to profile its next steps; the answer comes with a later view, or as a warning."""
 
+    def attach(self, pid: int, refused: Callable[[str], object] = ...) -> None:
+        """Watch a process that has no publisher from outside. Where that can't be, `refused` is told why, on whatever
+        thread found that out."""
+
     def record(self, recorder: Recorder) -> None:
         """Give what comes in to a recorder too."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -27,6 +28,7 @@ class Pane(Widget):
         self._place = (0, 0, 0, 0)
         self._lines: list[Line] = []
         self._strips: list[Strip] = []
+        self._keys: tuple[str, ...] = ()
 
     def show(self, block: Block | None) -> None:
         """Takes over a block's place and lines; None hides the pane."""
@@ -42,6 +44,7 @@ class Pane(Widget):
             self.styles.offset = (block.x, block.y)
             self.styles.width, self.styles.height = block.width, block.height
             self._lines, self._strips = [], []
+        self._keys = block.keys
         self._take(block)
 
     def _take(self, block: Block) -> None:
@@ -69,6 +72,23 @@ class Pane(Widget):
         self._palette, self._ascii = palette, ascii_only
         self._strips = [self._strip(line, self._place[2]) for line in self._lines]
         self.refresh()
+
+    def on_unmount(self) -> None:
+        """Lets go of what was drawn: Textual's cache of it is kept alive by an lru_cache of 1,024 over its method."""
+        self._lines, self._strips = [], []
+        self.refresh()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """What the mouse is on, for the tooltip that comes when it rests."""
+        from textual.content import Content
+
+        from gputop.tui.hints import hint
+
+        key = self._keys[event.y] if event.y < len(self._keys) else ""
+        text = hint(self.id or "", key, self._lines[event.y], event.x) if event.y < len(self._lines) else ""
+        if text and self._ascii:
+            text = to_ascii(text)
+        self.tooltip = Content(text) if text else None
 
     def render_line(self, y: int) -> Strip:
         """The strip of line `y`, the same object as before while the line is the same."""

@@ -9,6 +9,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
+from textual.widgets import Tooltip
 
 from gputop.tui import keys
 from gputop.tui.asking import Question
@@ -49,12 +50,21 @@ class _Drawn(Screen[None]):
             self.styles.clear_rule("background")
         for pane in self.query_children(Pane):
             pane.repaint(shades, ascii_only=self.gputop.terminal.ascii)
+        for tip in self.query_children(Tooltip):
+            edge = shades.style("key").color
+            tip.styles.border = ("ascii" if self.gputop.terminal.ascii else "round", edge.name if edge else "white")
+            tip.styles.padding = (0, 1)
+            tip.styles.background = shades.background or "ansi_default"
+            tip.styles.color = getattr(shades.style("").color, "name", "ansi_default")
 
     def on_resize(self, event: events.Resize) -> None:
         self.gputop.show(at_once=True)
 
     def on_screen_resume(self) -> None:
         self.gputop.show(at_once=True)
+
+    def on_unmount(self) -> None:
+        self.refresh()  # as its panes do
 
     def on_paste(self, event: events.Paste) -> None:
         if self.gputop.asking is not None:
@@ -154,6 +164,12 @@ class Page(_Drawn):
         self.gputop.orders[self.page_name] = self.at.column, self.at.reverse
         self._follow = True
         self.gputop.show()
+
+    def subject(self) -> str:
+        """What help is about when it is asked for here: this page, and of the zoom its panel ("zoom:p95")."""
+        rows, chosen = self._sheet.rows, self._sheet.chosen
+        panel = rows[chosen][0].partition(" ")[0] if self.page_name == "zoom" and chosen >= 0 else ""
+        return f"{self.page_name}:{panel}" if panel else self.page_name
 
     def keep(self, words: str) -> None:
         """Keeps the rows that have these words."""

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gputop.records import AnyRecord, Event, Loader, Step
-from gputop.samplers.attach import tool
+from gputop.records import AnyRecord, Event, Loader, Run, Site, Step
+from gputop.samplers.attach import inside, tool
 from gputop.samplers.attach.attachment import Attachment
-from tests.cli.processes import gputop
+from gputop.sources.live import LiveSource
+from tests.cli.processes import environment, gputop
 
 TRAINING = Path(__file__).with_name("training.py")
 pytestmark = pytest.mark.skipif(tool.find() is None, reason="py-spy is not installed")
@@ -78,3 +79,35 @@ def test_what_cant_be_attached_to_ends_with_one_sentence(short_dir: Path) -> Non
     done = gputop("attach", "4194301", directory=short_dir)
     assert (done.returncode, done.stderr) == (1, "gputop: there is no process 4194301 here\n")
     assert gputop("attach", "train.py", directory=short_dir).returncode == 2
+
+
+@pytest.mark.slow
+def test_a_worker_of_a_training_with_a_publisher_is_looked_into_with_its_profile(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inside, "ASKED_S", 1.0)
+    variables = environment(short_dir)
+    command = [sys.executable, "-m", "gputop", "run", "--", sys.executable, str(TRAINING), "1"]
+    child = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    source = LiveSource(env=variables)
+    try:
+        records: list[AnyRecord] = []
+        asked, end = False, time.monotonic() + 60
+        while time.monotonic() < end and not (found := _worker_lines(records)) and not source.warnings():
+            records += source.poll(0.1)
+            if not asked and any(isinstance(one, Loader) and one.worker_pids for one in records):
+                asked = True
+                source.profile(next(one.run_id for one in records if isinstance(one, Run)), 2)
+        skip_where_forbidden(" ".join(source.warnings()))
+        assert source.warnings() == []
+        assert found[0][0].startswith("training.py:2")
+        assert child.poll() is None
+    finally:
+        source.close()
+        child.kill()
+        child.communicate()
+
+
+def _worker_lines(records: list[AnyRecord]) -> list[tuple[str, int]]:
+    sites = [one for record in records if isinstance(record, Site) for one in record.sites if one.phase == "worker"]
+    return [(one.site, one.samples) for one in sites]

@@ -37,8 +37,12 @@ TICKS = 20_000
 """Ticks of the soak: a day at one each 4.3 s, in compressed time. What leaks, leaks by the tick."""
 
 PEER_SECONDS = 20.0
-PEERS = {"nvitop": ["nvitop", "--monitor"]}
-"""gpustat is not among them: it waits for a terminal that answers its questions, which this one does not."""
+PEERS = {"nvitop": ["nvitop", "--monitor"], "gpustat": ["gpustat", "--interval", "1", "--no-color"]}
+PATIENCE_S = 15.0
+"""How long a program is waited for after `q`."""
+
+ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c", b"\x1b[?u": b"\x1b[?0u"}
+"""What a terminal answers to the questions that programs ask it when they start (ECMA-48, DSR and DA)."""
 
 _CROWD_C = r"""
 #include <stdio.h>
@@ -124,43 +128,85 @@ def soak(root: Path) -> dict[str, float]:
 
 
 def beside_peers(root: Path) -> dict[str, float]:
-    """CPU of a whole live view of 8 GPUs on a terminal, ours and the peers', one after the other."""
+    """A whole live view on a terminal, ours and the peers', one after the other: CPU and bytes with 8 GPUs, CPU with
+    5,000 processes on 16, and the time from `q` to the end while a call to the driver hangs."""
     folder, state = build(root), StubState(root / "peers")
-    state.set({f"{gpu}.procs": f"{os.getpid()}:1000000:C" for gpu in range(8)}, devices=8)
     variables = {**env(folder, state), "TERM": "xterm-256color", "GPUTOP_DIR": str(root), "GPUTOP_DIR_ONLY": "1"}
     commands = {"gputop": [sys.executable, "-m", "gputop"]}
     peers = os.environ.get("GPUTOP_PEERS", "")
     for name, (program, *words) in PEERS.items():
         if peers and os.path.exists(os.path.join(peers, program)):
             commands[name] = [os.path.join(peers, program), *words]
-    return {f"8 GPUs, no run: {name}, % of a core": busy(words, variables) for name, words in commands.items()}
+    figures = {}
+    state.set({f"{gpu}.procs": f"{os.getpid()}:1000000:C" for gpu in range(8)}, devices=8)
+    for name, words in commands.items():
+        figures[f"8 GPUs, no run: {name}, % of a core"], figures[f"8 GPUs, no run: {name}, KB/s"] = busy(
+            words, variables
+        )
+    for name, words in commands.items():
+        figures[f"q while the driver hangs: {name}, s"] = leaving(words, variables, state)
+    with crowd(root, CROWD) as pids:
+        state.clear()
+        state.set({f"{gpu}.procs": " ".join(f"{pid}:1000:C" for pid in pids[gpu::16]) for gpu in range(16)}, devices=16)
+        for name, words in commands.items():
+            figures[f"{CROWD} processes on 16 GPUs: {name}, % of a core"] = busy(words, variables)[0]
+    return figures
 
 
-def busy(command: list[str], variables: dict[str, str]) -> float:
-    """Percent of a core that a command on a terminal and its children use, its start left out."""
+@contextmanager
+def on_terminal(command: list[str], variables: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """A command's pid and the terminal that it draws on, 120x40."""
     pid, terminal = pty.fork()
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         os.execve(command[0], command, variables)
     try:
+        yield pid, terminal
+    finally:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+def busy(command: list[str], variables: dict[str, str]) -> tuple[float, float]:
+    """Percent of a core that a command on a terminal and its children use, and KB/s that it writes, its start left
+    out."""
+    with on_terminal(command, variables) as (pid, terminal):
         _drain(terminal, 6)
         parent = psutil.Process(pid)
         processes = [parent, *parent.children(recursive=True)]
         before, began = _spent(processes), time.monotonic()
-        _drain(terminal, PEER_SECONDS)
-        return 100 * (_spent(processes) - before) / (time.monotonic() - began)
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(terminal)
+        wrote = _drain(terminal, PEER_SECONDS)
+        took = time.monotonic() - began
+        return 100 * (_spent(processes) - before) / took, wrote / took / 1000
 
 
-def _drain(terminal: int, seconds: float) -> None:
-    end = time.monotonic() + seconds
+def leaving(command: list[str], variables: dict[str, str], state: StubState) -> float:
+    """Seconds from `q` to the end of a command while a call to the driver hangs; PATIENCE_S when it is still there."""
+    with on_terminal(command, variables) as (pid, terminal):
+        _drain(terminal, 6)
+        state.set({"delay.nvmlDeviceGetUtilizationRates 0": 60_000})
+        _drain(terminal, 4)
+        os.write(terminal, b"q")
+        began = time.monotonic()
+        while (took := time.monotonic() - began) < PATIENCE_S and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            _drain(terminal, 0.02)
+    state.drop("delay.nvmlDeviceGetUtilizationRates 0")
+    return took
+
+
+def _drain(terminal: int, seconds: float) -> int:
+    """Read for so long and answer what is asked; the bytes read."""
+    end, read = time.monotonic() + seconds, 0
     while (left := end - time.monotonic()) > 0:
         if select.select([terminal], [], [], left)[0]:
             with contextlib.suppress(OSError):  # it has ended: there is nothing to measure then either
-                os.read(terminal, 1 << 16)
+                data = os.read(terminal, 1 << 16)
+                read += len(data)
+                for question, answer in ANSWERS.items():
+                    os.write(terminal, answer * data.count(question))
+    return read
 
 
 def _spent(processes: list[psutil.Process]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from gputop.diagnosis.causes import IDS
 
+PILLOW = importlib.util.find_spec("PIL") is not None
 DEMOS = Path(__file__).resolve().parents[2] / "demos"
 SCRIPTS = sorted(path.stem for path in DEMOS.glob("*.py") if path.stem not in ("common", "gpu_check"))
 
@@ -27,12 +29,19 @@ for script in scripts:
 if any(name.partition(".")[0] == "gputop" for name in sys.modules): sys.exit("gputop was imported")
 """
 
+OF_RANKS = ["straggler", "comm_gloo"]
+"""Scripts that start their ranks as processes."""
+
 GPUTOP = [sys.executable, "-m", "gputop"]
 
 WITHOUT_GPU = {
     "input_workers": {"input-workers"},
     "host_work": {"host-work"},
     "checkpoint": {"checkpoint"},
+    "straggler": {"straggler", "host-contention"},
+    "comm_gloo": {"comm-bound", "host-contention"},
+    "input_threads": {"input-oversubscribed"},
+    "input_reads": {"input-disk", "host-contention"},
     "evaluation": {"evaluation", "host-contention"},
     "accumulation": {"cpu-bound", "host-contention"},
     "break_loop": {"cpu-bound", "host-contention"},
@@ -43,23 +52,40 @@ WITHOUT_GPU = {
 def test_each_is_listed_with_its_verdict() -> None:
     readme = (DEMOS / "README.md").read_text()
     assert [script for script in SCRIPTS if f"`{script}.py`" not in readme] == []
-    assert len(SCRIPTS) == 12
+    assert len(SCRIPTS) == 17
 
 
 def test_the_suite_of_the_selftest_lists_each_and_no_cause_that_does_not_exist() -> None:
     suite = json.loads((DEMOS / "suite.json").read_text())
     assert sorted(suite) == SCRIPTS
-    named = {cause for places in suite.values() for causes in places.values() for one in causes for cause in one}
+    named = {cause for one in suite.values() for place in ("gpu", "cpu") for causes in one[place] for cause in causes}
     assert named <= set(IDS)
 
 
 def test_each_runs_planted_and_fixed_and_imports_no_gputop() -> None:
-    chosen = [*SCRIPTS, *(f"{script}+" for script in SCRIPTS)]
+    alone = [script for script in SCRIPTS if script not in OF_RANKS and (script != "input_images" or PILLOW)]
+    chosen = [*alone, *(f"{script}+" for script in alone)]
     ran = subprocess.run(
         [sys.executable, "-c", EVERY_ONE, str(DEMOS), *chosen], capture_output=True, text=True, timeout=120, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert [line for line in ran.stdout.splitlines() if not line.startswith("worst")] == chosen
+
+
+@pytest.mark.parametrize("script", OF_RANKS)
+def test_ranks_run_as_processes_and_leave_together(script: str) -> None:
+    line = [sys.executable, str(DEMOS / f"{script}.py"), "--steps", "3", "--device", "cpu"]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+
+
+@pytest.mark.skipif(PILLOW, reason="Pillow is here")
+def test_without_pillow_one_sentence_says_what_is_missing() -> None:
+    line = [sys.executable, str(DEMOS / "input_images.py"), "--steps", "3"]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.count("\n") == 1
+    assert "pip install pillow" in ran.stderr
 
 
 @pytest.mark.parametrize("flag", ["--watch", pytest.param("--explicit", marks=pytest.mark.slow)])

@@ -12,6 +12,19 @@ from tests.diagnosis.builder import COMPUTE, GPU_BYTES, expect, low, trace
 CAUSE = "cpu-fallback"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "device not said, its GPU rests and does not list it": lambda: trace(
+        COMPUTE,
+        n=200,
+        run={"device": None},
+        gpu={"util_pct": 0, "mem_used_bytes": 1 << 28, "mem_total_bytes": GPU_BYTES, "processes": []},
+        process={"cpu_pct": 780, "main_thread_cpu_pct": 99},
+    ),
+    "operators, by the cores that the training itself uses": lambda: trace(
+        {"data": 1, "forward": 400, "backward": 500, "optimizer": 20},
+        n=40,
+        gpu=low(3),
+        process={"cpu_pct": 620, "main_thread_cpu_pct": 99},
+    ),
     "whole": lambda: trace(
         {"data": 1, "forward": 300, "backward": 500, "optimizer": 20},
         n=40,
@@ -44,6 +57,26 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "host-work: on the CPU beside a GPU, and nearly all of the step is the loop's own work": lambda: trace(
+        {"data": 1, "forward": 2, "backward": 3, "optimizer": 1},
+        ms=100,
+        run={"device": "cpu"},
+        gpu=low(0, processes=[]),
+    ),
+    "input-workers: as many cores, but in the loop's own loading": lambda: trace(
+        {"data": 600, "forward": 12, "backward": 20, "optimizer": 4},
+        n=40,
+        loader={"num_workers": 0},
+        gpu=low(6),
+        process={"cpu_pct": 620, "main_thread_cpu_pct": 99},
+    ),
+    "unknown: device not said, a GPU at rest whose list is not known": lambda: trace(
+        COMPUTE,
+        n=200,
+        run={"device": None},
+        gpu={"util_pct": 0, "mem_used_bytes": 1 << 28, "mem_total_bytes": GPU_BYTES},
+        process={"cpu_pct": 780, "main_thread_cpu_pct": 99},
+    ),
     "cpu-bound: plain": lambda: trace(
         COMPUTE,
         run={"device": "cpu", "cores_allowed": 8},

@@ -8,7 +8,7 @@ import pytest
 from gputop.diagnosis.evidence import Facts, gather
 from gputop.diagnosis.loop import Loop, shape
 from gputop.diagnosis.lost import Lost
-from gputop.records import AnyRecord, Burst, Step
+from gputop.records import AnyRecord, Burst, Run, Step
 from tests.diagnosis.builder import COMPUTE, HOST, MS, STARVED, T0, UUID, S, busy, low, trace, verdict, window, workers
 
 
@@ -48,6 +48,16 @@ def _moved(step: object, gap: int) -> AnyRecord:
 def test_the_publishers_own_cost_is_a_bucket() -> None:
     facts = gather(window(trace(COMPUTE | {"self": 1.0})))
     assert next(one.pct for one in facts.ledger if one.phase == "self") == pytest.approx(100 / 85, rel=0.01)
+
+
+def test_where_few_steps_are_told_the_others_pay_nothing_of_its_cost() -> None:
+    records = trace(COMPUTE | {"self": 1.0})
+    told = [msgspec.structs.replace(one, detail_every=8) if isinstance(one, Run) else one for one in records]
+    whole, facts = gather(window(records)).ledger, gather(window(told)).ledger
+    all_of_it, own = [next(one.ms for one in seen if one.phase == "self") for seen in (whole, facts)]
+    assert own == pytest.approx(all_of_it / 8)
+    assert sum(one.pct for one in facts) == pytest.approx(100)
+    assert sum(one.ms for one in facts) == pytest.approx(sum(one.ms for one in whole) - all_of_it + own)
 
 
 def test_spikes_have_a_period_in_steps_and_a_share_of_the_mean() -> None:

@@ -59,6 +59,7 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "unknown: a full utilization, and nothing else at all": lambda: trace({}, ms=90, gpu={"util_pct": 99}),
     "throttled: thermal": lambda: trace(
         COMPUTE, gpu=busy(sm_clock_mhz=1100, sm_clock_max_mhz=1980, throttle=["thermal_sw"], temp_c=90)
     ),

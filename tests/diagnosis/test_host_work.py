@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from gputop.records import AnyRecord, Site, SiteSample
-from tests.diagnosis.builder import COMPUTE, MS, READS, RUN_ID, SITES, T0, S, busy, expect, low, others, trace
+from gputop.records import AnyRecord, Site, SiteSample, Verdict
+from tests.diagnosis.builder import (
+    COMPUTE,
+    MS,
+    READS,
+    RUN_ID,
+    SITES,
+    T0,
+    S,
+    busy,
+    event,
+    expect,
+    low,
+    others,
+    trace,
+    verdict,
+)
 
 CAUSE = "host-work"
 
@@ -115,3 +131,59 @@ def test_planted(name: str) -> None:
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_look_alike(name: str) -> None:
     expect(name.partition(":")[0], LOOK_ALIKES[name]())
+
+
+def collected(every: int, ms: float, **fields: Any) -> Verdict:
+    """A pause of the garbage collector every so many steps, within forward."""
+    length = sum(COMPUTE.values())
+    pauses = [i for i in range(120) if i % every == every - 1]
+    return verdict(
+        trace(
+            COMPUTE,
+            each=lambda i: {"phases": {"forward": COMPUTE["forward"] + (ms if i in pauses else 0)}},
+            jitter=0,
+            extra=[event("gc", i * length + pauses.index(i) * ms + 5, ms) for i in pauses],
+            **fields,
+        )
+    )
+
+
+def test_pauses_of_the_garbage_collector_are_named_with_their_beat_and_price() -> None:
+    said = collected(10, 300, gpu=low(60))
+    assert said.cause == CAUSE
+    assert "garbage collector stops the loop for 300 ms" in said.headline
+    assert "every 10 steps" in said.headline
+    assert said.speedup_limit == pytest.approx(1 + 30 / sum(COMPUTE.values()), rel=0.1)
+    assert "gc.freeze" in (said.advice[0].code or "")
+
+
+def test_pauses_that_a_busy_device_hides_are_no_fault() -> None:
+    assert collected(10, 300, gpu=busy()).cause == "gpu-bound"
+
+
+def between(in_torch: int, samples: int = 14, **fields: Any) -> Verdict:
+    """A loop whose forward is mostly a line of its own; `in_torch`: samples at the model, of four a second."""
+    found = [
+        SiteSample(phase="forward", site="train.py:7", samples=samples, in_torch=0),
+        SiteSample(phase="forward", site="train.py:9", samples=4, in_torch=in_torch),
+    ]
+    seen = [Site(t=T0 + second * S, run_id=RUN_ID, sites=found) for second in range(12)]
+    phases = {"data": 1, "forward": 22, "backward": 6, "optimizer": 2}
+    return verdict(trace(phases, n=400, extra=seen, **({"model": {"name": "Net"}} | fields)))
+
+
+def test_work_between_the_batch_and_the_model_is_told_from_forward_by_stack_samples() -> None:
+    for where in ({"run": {"device": "cpu"}, "no_gpu": True}, {"gpu": low(30)}):
+        said = between(4, **where)
+        assert said.cause == CAUSE
+        assert "beside the model" in said.headline
+        assert "train.py:7" in said.headline
+        assert said.speedup_limit == pytest.approx(31 / (31 - 22 * 14 / 18), rel=0.1)
+
+
+def test_what_looks_like_work_beside_the_model_is_not_always() -> None:
+    cpu: dict[str, Any] = {"run": {"device": "cpu"}, "no_gpu": True}
+    assert between(0, **cpu).cause == "cpu-bound"  # nothing of torch's is ever open: operators on bare tensors
+    assert between(4, **cpu, model=None).cause == "cpu-bound"  # no module is known
+    assert between(4, samples=0, **cpu).cause == "cpu-bound"
+    assert between(4, gpu=busy()).cause == "gpu-bound"

@@ -20,6 +20,9 @@ def lone(i: int) -> dict[str, Any]:
 
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "eight that never rest, cores not known": lambda: trace(
+        STARVED, loader={"num_workers": 8}, gpu=low(), process={"cpu_pct": 60, "workers": workers(8, 95)}
+    ),
     "steps host process": lambda: trace(
         STARVED,
         loader={"num_workers": 8},
@@ -190,4 +193,4 @@ def test_the_line_that_a_sampled_worker_is_found_at_is_quoted() -> None:
     said = verdict([*records, Site(t=last, run_id=RUN_ID, sites=sites)])
     assert said.cause == CAUSE
     assert "data.py:9" in said.advice[0].do
-    assert any(one.value == "data.py:9" for one in said.evidence)
+    assert [one.value for one in said.evidence if one.signal == "a worker's work that is at data.py:9"] == [100.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,15 @@ from tests.diagnosis.builder import STARVED, expect, low, trace, verdict, worker
 CAUSE = "input-disk"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "samples too long for decoding, no reading of the disks": lambda: trace(
+        {"data": 9600, "forward": 100, "backward": 130}, n=30, loader={"num_workers": 16, "batch_size": 256}, gpu=low(1)
+    ),
+    "a remote file system, workers unseen on a machine at rest": lambda: trace(
+        STARVED,
+        loader={"num_workers": 8, "dataset_path_fs": "nfs4"},
+        gpu=low(),
+        host={"cpu_pct": 8, "cores": 16, "iowait_pct": 0.5, "disk_busy_pct": 1},
+    ),
     "disk": lambda: trace(
         STARVED,
         loader={"num_workers": 4},
@@ -63,6 +73,14 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-cpu: samples as long, by workers that compute": lambda: trace(
+        {"data": 9600, "forward": 100, "backward": 130},
+        n=30,
+        loader={"num_workers": 16, "batch_size": 256},
+        gpu=low(1),
+        host={"cpu_pct": 99, "cores": 16},
+        process={"workers": workers(16, 96)},
+    ),
     "input-workers: steps+loader 2+host": lambda: trace(
         STARVED, loader={"num_workers": 2}, host={"cpu_pct": 20, "cores": 16}
     ),
@@ -119,3 +137,26 @@ def test_another_disk_that_is_busy_is_no_evidence() -> None:
 def test_what_the_page_cache_had_is_told() -> None:
     told = judged([Disk(name="nvme0n1", busy_pct=99)], {"read_bytes_s": 90e6, "rchar_bytes_s": 100e6})
     assert {one.signal: one.value for one in told.evidence}["bytes read that the page cache had"] == 10
+
+
+def disk(read_bytes_s: float, **fields: Any) -> Verdict:
+    host = {"cpu_pct": 15, "cores": 16, "iowait_pct": 30, "disk_busy_pct": 98, "disk_read_bytes_s": read_bytes_s}
+    return verdict(trace(STARVED, loader={"num_workers": 4}, gpu=low(), host=host, **fields))
+
+
+def test_a_busy_disk_that_yields_little_is_read_in_small_pieces_and_packing_comes_first() -> None:
+    small, large = disk(9e6), disk(180e6)
+    assert "small or scattered reads" in small.headline
+    assert small.advice[0].do.startswith("pack")
+    assert "small" not in large.headline
+    assert large.advice[0].do.startswith("move")
+
+
+def test_the_page_cache_is_cold_in_the_first_pass_and_outgrown_in_a_later_one() -> None:
+    read = {"cpu_pct": 30, "read_bytes_s": 95e6, "rchar_bytes_s": 100e6}
+    first = disk(100e6, process=read, each=lambda i: {"epoch": 0})
+    later = disk(100e6, process=read, each=lambda i: {"epoch": 3})
+    warm = disk(100e6, process=read | {"read_bytes_s": 5e6})
+    assert "the page cache had 5.0 % of it, cold in a first pass" in first.headline
+    assert "the data set has outgrown it" in later.headline
+    assert "page cache" not in warm.headline

@@ -12,6 +12,23 @@ from tests.diagnosis.builder import STARVED, expect, low, others, trace, workers
 CAUSE = "input-oversubscribed"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "workers unseen, threads and switching": lambda: trace(
+        STARVED, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 100, "cores": 8, "system_pct": 22, "load1": 60}
+    ),
+    "affinity, workers unseen": lambda: trace(
+        STARVED,
+        loader={"num_workers": 16},
+        run={"cores_allowed": 1, "cores": 64},
+        gpu=low(),
+        host={"cpu_pct": 2, "cores": 64},
+    ),
+    "a crowd, by the run's own cores": lambda: trace(
+        STARVED,
+        loader={"num_workers": 32},
+        run={"cores": 8},
+        gpu=low(),
+        process={"cpu_pct": 60, "workers": workers(32, 23)},
+    ),
     "threads": lambda: trace(
         STARVED,
         loader={"num_workers": 16},
@@ -60,6 +77,13 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-workers: cores that others have, workers seen but not timed yet": lambda: trace(
+        STARVED,
+        loader={"num_workers": 4},
+        gpu=low(),
+        host={"cpu_pct": 99, "cores": 2},
+        process={"workers": workers(4, None)},
+    ),
     "input-cpu: worker 100 16of16": lambda: trace(
         STARVED,
         loader={"num_workers": 16, "persistent_workers": True, "pin_memory": True},

@@ -108,16 +108,16 @@ def test_look_alike(name: str) -> None:
 
 
 def test_what_is_promised_leaves_the_workers_their_work() -> None:
-    """A real loop: waits of half a second now and then; in any order it was 2.2 times as fast, not 8 times."""
+    """A real loop: waits of half a second now and then; in any order it was 2.2 times as fast, not 8 or 4 times."""
     said = verdict(
         trace(
             {"data": 1, "forward": 2, "backward": 2, "optimizer": 4},
             n=340,
-            each=lambda i: {"phases": {"data": 600 if i in range(7, 340, 7) else 1}, "late_ready": 5},
+            each=lambda i: {"phases": {"data": 560 if i % 10 == 7 else 1}, "late_ready": 5},
             run={"device": "cpu", "cores_allowed": 2},
             loader={"num_workers": 4, "in_order": True},
         )
     )
     assert said.cause == CAUSE
     assert said.speedup_limit is not None
-    assert 3.5 < said.speedup_limit < 4.5
+    assert 2.0 < said.speedup_limit < 2.6

@@ -12,6 +12,9 @@ from tests.diagnosis.builder import COMPUTE, GPU_BYTES, busy, expect, low, trace
 CAUSE = "memory-pressure"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "spilled to the host": lambda: trace(
+        COMPUTE, gpu=low(15, mem_used_bytes=int(0.998 * GPU_BYTES)), process={"cpu_pct": 20, "main_thread_cpu_pct": 20}
+    ),
     "each": lambda: trace(
         COMPUTE, each=lambda i: {"alloc_retries": i}, gpu=low(55, mem_used_bytes=int(0.985 * GPU_BYTES))
     ),
@@ -48,6 +51,12 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "launch-bound: full to the brim, and the host works": lambda: trace(
+        COMPUTE, gpu=low(15, mem_used_bytes=int(0.998 * GPU_BYTES)), process={"cpu_pct": 99, "main_thread_cpu_pct": 99}
+    ),
+    "gpu-bound: full to the brim, and the device works": lambda: trace(
+        COMPUTE, gpu=busy(mem_used_bytes=int(0.998 * GPU_BYTES)), process={"cpu_pct": 20, "main_thread_cpu_pct": 20}
+    ),
     "gpu-bound: mem full": lambda: trace(COMPUTE, gpu=busy(mem_used_bytes=int(0.97 * GPU_BYTES)), queue_empty=0.05),
     "launch-bound: power": lambda: trace(
         COMPUTE,

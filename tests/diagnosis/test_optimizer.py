@@ -12,6 +12,8 @@ from tests.diagnosis.builder import COMPUTE, expect, low, trace
 CAUSE = "optimizer"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "the only phase marked": lambda: trace({"optimizer": 33}, ms=100, process={"main_thread_cpu_pct": 100}),
+    "device not said": lambda: trace(COMPUTE | {"optimizer": 60}, run={"device": None}),
     "steps only": lambda: trace(
         {"data": 1, "forward": 15, "backward": 20, "optimizer": 40},
         model={"param_tensors": 800, "optimizer": "AdamW", "optimizer_fused": False},

@@ -13,6 +13,17 @@ from tests.diagnosis.builder import COMPUTE, GPU_BYTES, expect, low, trace, verd
 CAUSE = "small-model"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "25 ms at 4 % of use, parameters not told": lambda: trace(
+        {"data": 0.3, "forward": 5, "backward": 6, "optimizer": 2},
+        n=800,
+        gpu={
+            "util_pct": 4,
+            "mem_used_bytes": 1 << 29,
+            "mem_total_bytes": GPU_BYTES,
+            "power_w": 75,
+            "power_limit_w": 400,
+        },
+    ),
     "tiny": lambda: trace(
         {"data": 0.2, "forward": 1, "backward": 1.5, "optimizer": 0.8},
         n=3000,

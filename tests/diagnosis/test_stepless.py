@@ -50,6 +50,10 @@ SHARED = [GpuProcess(pid=PID, sm_pct=50), GpuProcess(pid=77, sm_pct=45, name="ot
 
 NAMED: list[tuple[str, dict[str, Any]]] = [
     ("input-oversubscribed", {"gpu": low(5), "host": {"cores": 28}, "process": {"workers": workers(8, 140)}}),
+    ("input-oversubscribed", {"gpu": low(10), "host": {"cores": 8, "cpu_pct": 100},
+                              "process": {"workers": workers(32, 23), "main_thread_cpu_pct": 10}}),
+    ("input-oversubscribed", {"gpu": low(10), "host": {"cores": 64, "cpu_pct": 2}, "run": {"cores_allowed": 1},
+                              "process": {"workers": workers(16, 6), "main_thread_cpu_pct": 6}}),
     ("input-workers", {"gpu": low(20), "host": BOX, "process": {"workers": workers(2, 97)}}),
     ("input-workers", {"gpu": low(20), "host": BOX, "loader": {"num_workers": 0},
                        "process": {"main_thread_cpu_pct": 99}}),
@@ -100,6 +104,34 @@ def test_thin_evidence_is_unknown(name: str) -> None:
     verdict = said(made(**THIN[name]))
     assert verdict.cause == "unknown"
     assert "missing" in verdict.headline
+
+
+def test_full_cores_hold_nobody_up_who_runs_all_the_time() -> None:
+    others = {"cores": 8, "cpu_pct": 100}
+    assert said(made(low(30), others, {"main_thread_cpu_pct": 60, "cpu_pct": 100})).cause == "host-contention"
+    assert said(made(low(30), others, {"main_thread_cpu_pct": 99, "cpu_pct": 100})).cause != "host-contention"
+
+
+def test_a_few_seconds_are_enough_where_the_driver_tells_its_own_samples() -> None:
+    few = {"gpu": low(20, mem_util_pct=1), "process": {"main_thread_cpu_pct": 100}}
+    start = trace({}, n=0) + samples(T0, T0 + 3 * S, 1.0, few["gpu"], None, few["process"])
+    fine = [Burst(t=T0 + i * S, host=HOST, gpu_uuid=UUID, dt_ns=[0] * 40, util_pct=[20.0] * 40) for i in range(3)]
+    assert judge(window(start, now_ns=T0 + 3 * S)).cause == "unknown"
+    assert judge(window(start + fine, now_ns=T0 + 3 * S)).cause == "launch-bound"
+
+
+def test_a_process_at_rest_is_idle_and_no_small_model() -> None:
+    resting = made(low(0, **mem(0.01), power_w=60), process={"main_thread_cpu_pct": 0.2, "cpu_pct": 0.3})
+    verdict = said(resting)
+    assert verdict.cause == "idle"
+    assert verdict.confidence >= 0.4
+    assert reported(resting).cause == "idle"
+
+
+def test_a_gpu_that_nothing_runs_on_beside_busy_cores_is_a_training_on_the_cpu() -> None:
+    gpu = low(0, **mem(0.01), power_w=60, processes=[])
+    found = said(made(gpu, process={"main_thread_cpu_pct": 99, "cpu_pct": 790}, run={"device": None}))
+    assert found.cause == "cpu-fallback"
 
 
 def test_memory_decides_between_two_runs_of_the_same_low_utilization() -> None:

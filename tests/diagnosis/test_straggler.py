@@ -17,6 +17,21 @@ LATE: dict[str, tuple[int, int, dict[str, Any], dict[str, Any]]] = {
 }
 """(ranks, which is late, its phases in ms, the others')."""
 
+ON_DEVICE: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
+    "data": (4, {"data": 70, "forward": 20, "backward": 45}, {"data": 0, "forward": 20, "backward": 115}),
+    "slower device": (4, {"data": 0, "forward": 50, "backward": 100}, {"data": 0, "forward": 25, "backward": 125}),
+    "h2d": (2, {"h2d": 50, "forward": 25, "backward": 50}, {"h2d": 1, "forward": 25, "backward": 99}),
+    "exchange marked": (
+        4,
+        {"forward": 25, "backward": 95, "comm": 5},
+        {"forward": 25, "backward": 50, "comm": 50},
+    ),
+}
+"""(ranks, device times in ms of rank 1, the others'): hosts run ahead, so that theirs are the same everywhere."""
+
+AHEAD = {"data": 1, "forward": 60, "backward": 60, "optimizer": 5}
+"""Host times of a rank whose launches wait for room in the queue wherever it is full."""
+
 
 def job(world: int, late: int, slow: dict[str, Any], usual: dict[str, Any], **fields: Any) -> Any:
     return ranks(lambda rank: {"phases": {"optimizer": 5} | (slow if rank == late else usual)} | fields, world)
@@ -55,3 +70,68 @@ def test_ranks_that_all_wait_for_data_have_no_straggler() -> None:
 def test_a_single_rank_has_no_straggler() -> None:
     records = ranks(lambda _: {"phases": {"data": 60, "forward": 30, "backward": 45, "optimizer": 5}}, world=1)
     assert both(records, "r0")[0].cause == "input-workers"
+
+
+def test_what_makes_a_rank_late_is_no_second_answer() -> None:
+    work, rest = {"backward": 28, "logging": 32}, {"backward": 60}
+    said = both(job(4, 0, work, rest), "r0")[0]
+    assert said.cause == "straggler"
+    assert said.confidence >= 0.5
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
+def test_hosts_that_run_ahead_hide_nothing_from_the_device_clock(name: str) -> None:
+    world, slow, usual = ON_DEVICE[name]
+    host = AHEAD | ({"comm": 0.1} if "comm" in slow else {})
+
+    def rank(number: int) -> dict[str, Any]:
+        device = {"optimizer": 5} | (slow if number == 1 else usual)
+        return {"phases": host, "ms": sum(device.values()), "device": device, "queue_empty": 0.0}
+
+    records = ranks(rank, world)
+    for number in range(world):
+        for said in both(records, f"r{number}"):
+            assert said.cause == "straggler", (number, said.cause, said.headline)
+            assert said.headline.startswith("rank 1 arrives")
+
+
+def test_a_rank_that_alone_saves_is_late_with_saving_seen_from_the_others() -> None:
+    def rank(number: int) -> dict[str, Any]:
+        usual = {"data": 1, "forward": 20, "backward": 45, "optimizer": 5}
+
+        def each(step: int) -> dict[str, Any]:
+            saves = step % 10 == 9
+            device = usual | ({"backward": 445} if saves and number else {"checkpoint": 400} if saves else {})
+            phases = usual | ({"checkpoint": 400} if saves and not number else {"backward": 445} if saves else {})
+            return {"phases": phases, "gpu_ns": {name: round(ms * 1e6) for name, ms in device.items()}}
+
+        return {"phases": usual, "queue_empty": 0.0, "each": each}
+
+    records = ranks(rank, 4)
+    for number in (1, 3):
+        for said in both(records, f"r{number}"):
+            assert said.cause == "straggler", said.headline
+            assert said.headline.startswith("rank 0 arrives")
+            assert "saving" in said.headline
+
+
+def test_on_the_late_rank_itself_it_is_named_before_what_makes_it_late() -> None:
+    late, others = {"data": 70, "forward": 20, "backward": 45}, {"data": 0, "forward": 20, "backward": 115}
+
+    def rank(number: int) -> dict[str, Any]:
+        device = {"optimizer": 5} | (late if number == 1 else others)
+        return {"phases": device, "device": device, "idle": {"data": device["data"]}, "queue_empty": 0.3}
+
+    said = both(ranks(rank, 2), "r1")
+    assert {one.cause for one in said} == {"straggler"}
+    assert "waiting for data" in said[0].headline
+
+
+def test_a_loss_summed_for_a_log_does_not_hide_that_backward_holds_the_exchange() -> None:
+    late = {"data": 1, "other": 60, "forward": 10, "backward": 20, "comm": 1}
+    others = {"data": 1, "forward": 10, "backward": 80, "comm": 1}
+    records = ranks(lambda rank: {"phases": late if rank == 1 else others, "ms": 92}, 2)
+    for number in range(2):
+        for said in both(records, f"r{number}"):
+            assert said.cause == "straggler", said.headline
+            assert said.headline.startswith("rank 1 arrives")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gputop.records import Alive, AnyRecord, Step
-from tests.diagnosis.builder import COMPUTE, RUN_ID, busy, expect, trace, verdict
+from tests.diagnosis.builder import COMPUTE, RUN_ID, busy, event, expect, low, reported, trace, verdict
 
 
 def new_shapes(i: int) -> dict[str, Any]:
@@ -19,6 +19,17 @@ def new_shapes(i: int) -> dict[str, Any]:
 CAUSE = "warmup"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "each step meets a new shape": lambda: trace(
+        COMPUTE, n=40, each=lambda i: {"shapes": i + 1, "phases": {"forward": 1500}}, gpu=low(8)
+    ),
+    "the compiler says so": lambda: trace(
+        {"data": 1, "forward": 20, "backward": 30, "optimizer": 4},
+        n=60,
+        each=lambda i: {"other_ms": 300 if i % 5 == 0 else 0},
+        jitter=0,
+        gpu=low(55),
+        extra=[event("recompile", 355 * (i // 5) + 55 * (i - i // 5) + 10) for i in range(0, 60, 5)],
+    ),
     "shapes": lambda: trace({"data": 1, "forward": 20, "backward": 30, "optimizer": 4}, n=24, each=new_shapes),
     "recompile": lambda: trace(
         {"data": 1, "forward": 20, "backward": 30, "optimizer": 4},
@@ -36,6 +47,9 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "launch-bound: lengths vary, and nothing is compiled for them": lambda: trace(
+        COMPUTE, n=200, each=lambda i: {"shapes": i + 1}, gpu=low(20)
+    ),
     "gpu-bound: accum": lambda: trace(
         {"data": 1, "forward": 30, "backward": 45},
         each=lambda i: {"optimizer_step": i % 8 == 7, "phases": {"optimizer": 10 if i % 8 == 7 else 0}},
@@ -71,3 +85,12 @@ def test_how_long_it_has_been_in_a_phase_is_as_it_was_said_while_steps_still_com
     last = max(one.t + one.dur_ns for one in steps if isinstance(one, Step))
     said = Alive(t=last - 5_000_000, run_id=RUN_ID, steps=2, open_phase="backward", open_since_ns=last - 8_000_000)
     assert "now in backward for 3 ms" in verdict([*steps, said]).headline
+
+
+def test_a_report_names_compiling_over_and_over_as_what_held_the_run_back() -> None:
+    again = trace(
+        COMPUTE, n=130, each=lambda i: {"shapes": 1 + i // 5, "other_ms": 900 if i % 5 == 0 else 0}, gpu=low(55)
+    )
+    said = reported(again)
+    assert said.cause == "warmup"
+    assert said.speedup_limit is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,32 @@ def test_what_r_records_is_followed_while_written_and_read_afterwards(short_dir:
     told = gputop("report", str(file), directory=short_dir)
     assert told.returncode == 0
     assert "INPUT" in told.stdout
+
+
+@pytest.mark.slow
+def test_while_the_terminal_has_stopped_reading_the_feed_and_a_recording_go_on(short_dir: Path, tmp_path: Path) -> None:
+    env = environment(short_dir)
+    words = ("demo", "input-workers", "--refresh", "0.1")
+    with Terminal(*words, size=(200, 60), module="gputop", env=env, cwd=tmp_path) as live:
+        live.wait_for(b"simulated", 10)
+        live.press(b"R")
+        live.wait_for(b"recording into", 10)
+        (file,) = tmp_path.glob("*.gputop")
+        live.press(b"w" * 60)  # each answer is some kilobytes, and nobody reads: all that lies between fills up
+        began = steps_in(file)
+        deadline = time.monotonic() + 20
+        while steps_in(file) < began + 20 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert steps_in(file) >= began + 20
+        live.press(b"q")
+        live.ended()
+        assert left_properly(live.seen)
+
+
+def steps_in(file: Path) -> int:
+    """Training steps that a recording holds, also while it is written."""
+    recording = Recording(file)
+    try:
+        return recording.info().steps
+    finally:
+        recording.close()

@@ -247,6 +247,12 @@ EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned 
     return words(index, "uuid", otherwise, uuid, length);
 }
 
+EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *at) {
+    ENTER(device);
+    *at = (unsigned int)index;
+    return NVML_SUCCESS;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
     ENTER(device);
     memset(pci, 0, sizeof *pci);

@@ -407,3 +407,77 @@ def test_each_entry_has_what_reads_it() -> None:
 
     numbers = {value for name, value in vars(entries).items() if name.isupper() and isinstance(value, int)}
     assert set(range(len(OPS))) == numbers - {entries.CPU_FROM_NS}
+
+
+class Device:
+    """A device in the test's own time: what is launched runs after what was launched before."""
+
+    def __init__(self) -> None:
+        self.free_at = 0
+        self.count = 0
+        self.marks: list[int] = []
+
+    def launch(self, ns: int) -> None:
+        self.free_at = max(self.free_at, time.monotonic_ns()) + ns
+        self.count += 1
+
+    def ready(self) -> bool:
+        return True
+
+    def idle(self) -> bool:
+        return self.free_at <= time.monotonic_ns()
+
+    def mark(self) -> int:
+        self.marks.append(time.monotonic_ns())
+        return max(self.free_at, self.marks[-1])
+
+    def done(self, mark: int) -> bool:
+        return mark <= time.monotonic_ns()
+
+    def elapsed_ns(self, earlier: int, later: int) -> int:
+        return later - earlier
+
+    def release(self, mark: int) -> None:
+        return
+
+    def launched(self) -> int:
+        return self.count
+
+    def identity(self) -> dict[str, Any]:
+        return {"device": "sim:0"}
+
+    def memory(self) -> dict[str, int]:
+        return {}
+
+
+def test_device_times_are_those_of_the_steps_told_in_detail_alone(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(EVERY)
+    clock = Device()
+    gputop.watch(device=clock)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    n = 0
+    for _ in range(3):
+        for (x,) in DataLoader(TensorDataset(torch.randn(400, 4)), batch_size=2):
+            n += 1
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            clock.launch(50_000)
+            loss.backward()
+            optimizer.step()
+    steps, sums = over(emitted)
+    counted = sum(one.steps for one in sums)
+    assert len(steps) + counted == n
+    assert counted > n // 2
+    timed = [seg for seg in steps if (seg.extra or {}).get("gpu_ns")]
+    assert len(timed) > len(steps) // 2, "most of them have device times"
+    for seg in timed:
+        device, idle = seg.extra["gpu_ns"], seg.extra["gpu_idle_ns"] or {}  # type: ignore[index]
+        whole = sum(device.values()) + idle.get("other", 0)
+        assert whole <= seg.end - seg.start + 400_000, "no region reaches into steps that were only counted"
+        assert {"forward", "backward"} <= set(device), device
+        assert "data" in idle
+        assert "forward" not in idle, "it launched work"
+    assert len(clock.marks) <= 9 * (len(steps) + 1) + counted // 2, "counted steps make no marks"

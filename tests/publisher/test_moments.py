@@ -85,9 +85,9 @@ def test_a_real_collection_is_a_moment(emitted: list[Segment]) -> None:
         gc.collect()
         del held
     assert core.current is not None
-    kinds = [one.kind for one in core.current.ring.inbox if isinstance(one, Event)]
-    kinds += [one.kind for one in core.current.ring.events]
     pub.stop()
+    ring = core.current.ring
+    kinds = [one.kind for one in (*ring.inbox, *ring.held, *ring.events) if isinstance(one, Event)]
     assert "gc" in kinds
     assert gc.callbacks == before
 
@@ -156,7 +156,7 @@ RANK = """
         if {rank}:
             time.sleep(0.02)
         total = loss.detach().clone()
-        dist.all_reduce(total)
+        dist.all_reduce(total, async_op=True).wait()
         found = [None, None]
         dist.all_gather_object(found, {rank})
     print(total.item(), len(used), found)
@@ -202,10 +202,13 @@ def test_collectives_that_the_script_calls_are_comm_and_its_hook_stays(tmp_path:
 
 def test_collectives_are_what_they_were(emitted: list[Segment]) -> None:
     before = {name: getattr(distributed, name) for name in comm.COLLECTIVES}
+    wait = vars(distributed.Work)["wait"]
     assert core.publisher()
     undo = comm.install(core.publisher())
     assert all(getattr(distributed, name) is not before[name] for name in before)
     assert distributed.barrier.__doc__ == before["barrier"].__doc__
+    assert vars(distributed.Work)["wait"] is not wait
     undo()
+    assert vars(distributed.Work)["wait"] is wait
     assert {name: getattr(distributed, name) for name in before} == before
     assert sys.modules["torch.distributed.distributed_c10d"].all_reduce is before["all_reduce"]

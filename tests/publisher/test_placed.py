@@ -5,11 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
 import gputop
 from gputop.publisher import core
-from gputop.publisher.hooks.model import _on_cpu
+from gputop.publisher.hooks.model import Trained, _on_cpu
 from gputop.publisher.hooks.placed import operators_on_cpu
 from gputop.publisher.segment import Segment
 
@@ -19,6 +20,13 @@ def loss(device: str) -> torch.Tensor:
     return torch.nn.functional.mse_loss(model(torch.zeros(3, 4, device=device)), torch.zeros(3, 1, device=device))
 
 
+tells = pytest.mark.skipif(
+    not hasattr(torch.ones(1, requires_grad=True).square().grad_fn, "_input_metadata"),
+    reason="in torch 2.4 and older no node of a graph says where it runs",
+)
+
+
+@tells
 def test_operators_are_named_as_they_are_called_nearest_to_the_loss_first() -> None:
     assert operators_on_cpu(loss("cpu")) == ["operator mse_loss", "operator addmm", "operator relu", "operator t"]
     assert operators_on_cpu([loss("cpu")])[0] == "operator mse_loss"
@@ -53,6 +61,7 @@ def node(name: str, device: str | None, deeper: Node | None = None) -> Any:
     return Node(name, device, deeper)
 
 
+@tells
 def test_they_are_told_of_a_model_that_lies_elsewhere_alone(emitted: list[Segment]) -> None:
     gputop.watch()
     loss("cpu").backward()
@@ -62,3 +71,28 @@ def test_they_are_told_of_a_model_that_lies_elsewhere_alone(emitted: list[Segmen
     assert _on_cpu([], "cpu", operators) is None
     model = torch.nn.Linear(2, 1)
     assert _on_cpu([model], "cuda:0", operators) == ["weight", "bias", *operators]
+
+
+def test_inputs_that_no_copy_was_seen_of_are_named_beside_what_ran_there(emitted: list[Segment]) -> None:
+    gputop.watch()
+    publisher = core.current
+    assert publisher is not None
+    batch = {"image": torch.zeros(4, 3), "label": torch.zeros(4, dtype=torch.int64)}
+    publisher.shapes.see(0, batch)
+    publisher.shapes.see(0, {"image": torch.zeros(9, 3), "label": torch.zeros(9)})
+    publisher.shapes.see(1, [torch.zeros(2, 2), torch.zeros(2, device="meta"), 3])
+    assert publisher.shapes.inputs == {
+        "input 'image' 4x3 float32": 48, "input 'label' 4 int64": 32, "input[0] 2x2 float32": 16,
+    }  # fmt: skip
+    publisher.hooks.append("transfers")
+    publisher.moved = {32, 16}
+    trained = Trained(publisher)
+    for _ in range(2):
+        assert trained._inputs() == ["input 'image' 4x3 float32"], "a later record says the same"
+    assert _on_cpu([], "cuda:0", ["operator mm"], trained.stayed) == ["input 'image' 4x3 float32", "operator mm"]
+    assert _on_cpu([], "cuda:0", [], trained.stayed) is None, "lengths of sequences belong on the CPU"
+    publisher.moved = {32, 16, 12}
+    assert Trained(publisher)._inputs() == [], "the image may have been copied as bytes"
+    publisher.hooks.remove("transfers")
+    publisher.moved = set()
+    assert Trained(publisher)._inputs() == [], "copies that nobody sees are no reason to name anything"

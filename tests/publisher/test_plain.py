@@ -139,13 +139,18 @@ for epoch in range(5):
 print(dist.get_rank(), losses, flush=True)
 dist.destroy_process_group()
 """
+SHARDED = RANKS.replace(
+    "from torch.nn.parallel import DistributedDataParallel", "from torch.distributed.fsdp import fully_shard"
+).replace("DistributedDataParallel(torch.nn.Linear(4, 1))", "fully_shard(torch.nn.Linear(4, 1))")
+"""The same, each rank holding a part of each parameter."""
+
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
-def lines(tmp: Path, *before: str) -> list[str]:
+def lines(tmp: Path, script: str, *before: str) -> list[str]:
     """What two ranks print."""
     path = tmp / "ranks.py"
-    path.write_text(RANKS)
+    path.write_text(script)
     done = subprocess.run(
         [*before, sys.executable, *TORCHRUN, str(path)],
         capture_output=True,
@@ -166,9 +171,12 @@ def listener(place: Path) -> Iterator[Listener]:
 
 
 @pytest.mark.slow
-def test_both_ranks_of_torchrun_are_runs_and_the_launcher_is_none(tmp_path: Path, listener: Listener) -> None:
+@pytest.mark.parametrize(("script", "name"), [(RANKS, "Linear"), (SHARDED, "FSDPLinear")], ids=["ddp", "fsdp"])
+def test_both_ranks_of_torchrun_are_runs_and_the_launcher_is_none(
+    tmp_path: Path, listener: Listener, script: str, name: str
+) -> None:
     path = tmp_path / "ranks.py"
-    path.write_text(RANKS)
+    path.write_text(script)
     command = [*INJECTED, sys.executable, *TORCHRUN, str(path)]
     process = start(tmp_path, f"import os; os.execv({command[0]!r}, {command!r})")
     records = listener.until(
@@ -178,12 +186,15 @@ def test_both_ranks_of_torchrun_are_runs_and_the_launcher_is_none(tmp_path: Path
     runs: dict[int | None, Any] = {one.rank: one for one in of(Run, records)}
     assert set(runs) == {0, 1}
     assert {one.world_size for one in runs.values()} == {2}
-    assert {one.name for one in of(Model, records)} == {"Linear"}
+    assert {one.name for one in of(Model, records)} == {name}
     steps = [step for step in of(Step, records) if step.had_backward]
     assert {step.run_id for step in steps} == {one.run_id for one in runs.values()}
     assert all({"data", "forward", "backward", "optimizer"} <= set(step.phases_ns) for step in steps)
+    if script is SHARDED:
+        assert all("comm" in step.phases_ns for step in steps), "what the wrapper calls from Python is seen"
 
 
 @pytest.mark.slow
-def test_losses_of_both_ranks_stay_the_same(tmp_path: Path) -> None:
-    assert lines(tmp_path) == lines(tmp_path, *INJECTED)
+@pytest.mark.parametrize("script", [RANKS, SHARDED], ids=["ddp", "fsdp"])
+def test_losses_of_both_ranks_stay_the_same(tmp_path: Path, script: str) -> None:
+    assert lines(tmp_path, script) == lines(tmp_path, script, *INJECTED)

@@ -142,27 +142,42 @@ def test_the_trainer_never_notices_a_viewer_that_stops_or_dies(tmp_path: Path) -
     trainer = start(
         tmp_path,
         """
-    import gputop, time
-    worst = 0
-    end = time.monotonic() + 4
-    last = time.monotonic()
-    while time.monotonic() < end:
-        for _ in gputop.steps(range(1000)):
-            pass
-        time.sleep(0.01)
+    import gputop, os, statistics, time
     from gputop.publisher import core
-    print(len(core.current.ring.held), core.current.sender.thread.is_alive())
+    def blocks(until):
+        took = []
+        while not until():
+            begun = time.monotonic_ns()
+            for _ in gputop.steps(range(1000)):
+                pass
+            took.append(time.monotonic_ns() - begun)
+            time.sleep(0.01)
+        return statistics.median(took), len(took)
+    def rss():
+        return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    read, _ = blocks(lambda: os.path.exists("stopped"))
+    end = time.monotonic() + 1.5  # what waits for the viewer, at most, is soon there
+    blocks(lambda: time.monotonic() > end)
+    before, end = rss(), time.monotonic() + 3
+    unread, count = blocks(lambda: time.monotonic() > end)
+    grown = rss() - before
+    print(len(core.current.ring.held), core.current.sender.thread.is_alive(), unread / read, count, grown, flush=True)
     """,
+        cwd=tmp_path,
     )
     assert viewer.stdout is not None
     assert viewer.stdout.readline() == "heard\n"
     os.kill(viewer.pid, signal.SIGSTOP)
+    (tmp_path / "stopped").touch()
     out = finish(trainer)
     os.kill(viewer.pid, signal.SIGKILL)
     viewer.communicate()
-    held, alive = out.split()
+    held, alive, ratio, count, grown = out.split()
     assert int(held) <= 3500
     assert alive == "True"
+    assert float(ratio) < 3, "steps took as long as before"
+    assert int(count) > 30, "and went on"
+    assert int(grown) < 3 * 2**20, "bytes, over 3 s of nobody reading"
 
 
 def test_a_trainer_out_of_descriptors_survives_a_viewer(tmp_path: Path) -> None:

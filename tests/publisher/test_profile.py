@@ -82,6 +82,45 @@ def test_a_profile_of_the_next_steps_is_announced_sent_and_undone(tmp_path: Path
     assert not listener.subscriber.warnings
 
 
+def test_a_profile_names_the_lines_that_wait_for_the_device(tmp_path: Path, listener: Listener) -> None:
+    process = start(
+        tmp_path,
+        """
+        import gputop, os, warnings
+        gputop.watch()
+        mode = [0]
+        cuda = torch.cuda
+        cuda.is_initialized, cuda.is_current_stream_capturing = lambda: True, lambda: False
+        cuda.get_sync_debug_mode, cuda.set_sync_debug_mode = lambda: mode[0], lambda new: mode.__setitem__(0, new)
+        plain = warnings.showwarning, list(warnings.filters)
+        def waiting(x):
+            if mode[0]:
+                warnings.warn("called a synchronizing CUDA operation", UserWarning, stacklevel=1)
+            return torch.nonzero(x)
+        while not os.path.exists("over"):
+            for (x,) in loader():
+                waiting(x)
+                waiting(x)
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+                time.sleep(0.005)
+        print(mode, (warnings.showwarning, list(warnings.filters)) == plain, flush=True)
+        """,
+        torch=True,
+        cwd=tmp_path,
+    )
+    ask(listener, 5)
+    (profile,) = of(Profile, listener.until(profiles(1)))
+    (tmp_path / "over").touch()
+    out, err = process.communicate(timeout=60)
+    assert (out.split(), process.returncode) == (["[0]", "True"], 0), err
+    assert "synchronizing" not in err
+    assert profile.steps == 5
+    line = (tmp_path / "script.py").read_text().split("warnings.warn")[0].count("\n") + 1
+    assert profile.wait_sites == [{"site": f"script.py:{line}", "count": 10}]
+
+
 def test_losses_are_the_same_to_the_bit_with_profiles(tmp_path: Path, listener: Listener) -> None:
     code = """
         import gputop, os, sys

@@ -129,6 +129,22 @@ def test_without_a_count_of_launches_only_data_can_be_called_idle() -> None:
         assert set(record.gpu_idle_ns) == {"data"}
 
 
+def test_without_a_count_of_launches_a_checkpoint_is_idle_from_its_own_beginning_on() -> None:
+    queue = Queue(counts=False)
+    acted = acted_on(queue)
+    source = acted.construct(Source(0))
+    for _ in range(8):
+        step(acted, queue, source, data=1, device=2)
+        acted.work(5)
+        token = acted.ledger.save(acted.now)
+        acted.work(30)
+        acted.ledger.done(token, "checkpoint", acted.now)
+    for record in records(acted)[1:]:
+        assert record.gpu_idle_ns is not None
+        assert record.gpu_idle_ns["checkpoint"] == 30 * MS
+        assert "other" not in record.gpu_idle_ns, "whether that launched anything is not known"
+
+
 def test_work_after_the_step_is_idle_of_its_own_name() -> None:
     queue = Queue()
     acted = acted_on(queue)

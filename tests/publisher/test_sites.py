@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+import threading
 from typing import Any
 
 import pytest
 
 from gputop.publisher.frames import user_site
+from gputop.publisher.sampling import EVERY_NS, Sampling
 
 PURELIB = sysconfig.get_paths()["purelib"]
 SCRIPTS = sysconfig.get_paths()["scripts"]
@@ -51,3 +53,20 @@ def test_what_is_not_the_users_is_passed_over(path: str, module: str) -> None:
 )
 def test_the_users_own_is_told(path: str, module: str) -> None:
     assert called_from(path, module) == f"{os.path.basename(path)}:2"
+
+
+def test_samples_tell_whether_torch_was_asked() -> None:
+    """A sample of the user's own module is inside of torch, which called it; work beside the model is not."""
+    torch = pytest.importorskip("torch")
+    sampling = Sampling()
+
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def forward(self, x: int) -> int:
+            sampling.take(threading.get_ident(), "forward", 2 * EVERY_NS)
+            return x
+
+    sampling.take(threading.get_ident(), "forward", EVERY_NS)
+    Model()(1)
+    record = sampling.record("r", 0)
+    assert record is not None
+    assert sorted((sample.samples, sample.in_torch) for sample in record.sites) == [(1, 0), (1, 1)]

@@ -8,7 +8,9 @@ import io
 import pickle
 import sys
 import threading
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ import gputop
 from gputop.publisher import core
 from gputop.publisher.hooks import device, syncs, transfers
 from gputop.publisher.segment import Segment, to_record
-from gputop.records import Loader, Model
+from gputop.records import Event, Loader, Model
 
 
 class Net(torch.nn.Module):
@@ -230,6 +232,45 @@ def test_saving_is_checkpoint_time(emitted: list[Segment]) -> None:
     assert all("checkpoint" in seg.phases for seg in emitted)
 
 
+@pytest.mark.parametrize(
+    ("module", "function"),
+    [
+        ("torch.distributed.checkpoint", "save"),
+        ("torch.distributed.checkpoint", "async_save"),
+        ("safetensors.torch", "save_file"),
+        ("safetensors.torch", "save_model"),
+    ],
+)
+def test_saving_in_other_formats_is_one_checkpoint_each(
+    emitted: list[Segment], tmp_path: Path, module: str, function: str
+) -> None:
+    library = pytest.importorskip(module)
+    plain = getattr(library, function)
+    if function == "async_save" and "no_dist" not in inspect.signature(plain).parameters:
+        pytest.skip("this torch saves so among several processes only")
+    pub = gputop.watch()
+    model, optimizer, loader = parts()
+    save = getattr(library, function)
+    for (x,) in loader:
+        model(x).sum().backward()
+        optimizer.step()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there is one process only
+            if function == "save":
+                save(model.state_dict(), checkpoint_id=tmp_path)
+            elif function == "async_save":
+                save(model.state_dict(), checkpoint_id=tmp_path, no_dist=True).result()
+            else:
+                save(model if function == "save_model" else model.state_dict(), str(tmp_path / "model"))
+    pub.stop()
+    assert all("checkpoint" in seg.phases for seg in emitted)
+    current = core.current
+    assert current is not None
+    told = [one for one in (*current.ring.inbox, *current.ring.held) if isinstance(one, Event)]
+    assert sum(one.kind == "checkpoint" for one in told) == len(emitted)
+    assert getattr(library, function) is plain
+
+
 def test_facts_of_loader_and_model(emitted: list[Segment]) -> None:
     model, optimizer, loader = parts()
     pub = gputop.watch(model)
@@ -431,3 +472,11 @@ def test_no_device_is_looked_for_where_there_can_be_none(tmp_path: Path, monkeyp
     assert not device.possible((str(tmp_path / "kfd"),))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert not device.possible((str(tmp_path / "nvidia*"),))
+
+
+def test_an_allocator_that_keeps_no_figures_costs_only_these() -> None:
+    def refuse() -> dict[str, Any]:
+        raise RuntimeError("CUDAPluggableAllocator does not yet support getDeviceStats")
+
+    torch_with_it = SimpleNamespace(cuda=SimpleNamespace(memory_stats_as_nested_dict=refuse))
+    assert device.CudaClock(torch_with_it).memory() == {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from gputop import records as rec
+from gputop.recording.errors import Unreadable
 from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
 
@@ -175,3 +177,15 @@ def test_a_commit_that_fails_is_tried_again_with_the_same(tmp_path: Path) -> Non
     assert writer.steps == 390
     writer.close(T0)
     assert [one.n for one in contents(path) if isinstance(one, rec.Step)] == list(range(400))
+
+
+def test_a_recording_of_a_newer_schema_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.gputop"
+    Writer(path, now_ns=1).close(1)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE meta SET value = 99 WHERE key = 'schema'")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(Unreadable, match="of schema 99"):
+        Writer(path, now_ns=2)
+    assert path.read_bytes() == before

@@ -81,7 +81,7 @@ def test_what_found_no_room_is_a_gap_that_says_how_much(disk: FakeDisk, spool: S
     assert sink.labels() == ["30 records were not recorded: can't write the recording: the disk is full"]
     assert sink.steps_kept() == list(range(30, 130))
     gap = next(record for record in sink.kept if getattr(record, "kind", None) == "gap")
-    assert (gap.t, gap.dur_ns) == (T0, 29 * 10_000_000)
+    assert (gap.t, gap.dur_ns, gap.run_id) == (T0, 29 * 10_000_000, "a")
     assert spool.dropped == 30
 
 

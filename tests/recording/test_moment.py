@@ -133,3 +133,38 @@ def test_a_run_that_ended_long_ago_is_known_to_have(tmp_path: Path) -> None:
     past = Recording(tmp_path / "a.gputop").at(T0 + 290 * S)
     assert past.runs["r"].ended == "ended"
     assert {one.run_id for one in past.records if isinstance(one, rec.Run)} == {"r", "r2"}
+
+
+def test_a_long_backlog_is_there_at_every_moment_of_it(tmp_path: Path) -> None:
+    """A slow run's ring holds many minutes, which a recorder that comes then writes in one transaction."""
+    writer = Writer(tmp_path / "a.gputop", now_ns=T0)
+    for record in (run(), *(step(n, t=T0 + n * S) for n in range(1200))):
+        writer.add(record)
+    writer.commit(T0 + 1200 * S)
+    for n in range(1200, 1230):
+        writer.add(step(n, t=T0 + n * S))
+        writer.commit(T0 + (n + 1) * S)
+    writer.close(T0 + 1231 * S)
+    recording = Recording(tmp_path / "a.gputop")
+    for second in (60, 300, 900, 1199, 1210, 1229):
+        steps = [one.n for one in recording.at(T0 + second * S).records if isinstance(one, rec.Step)]
+        assert steps[-1] == second - 1
+        assert {*range(second - 12, second)} <= {*steps}
+        found = [one.n for one in recording.records(from_ns=T0 + second * S, to_ns=T0 + (second + 5) * S)
+                 if isinstance(one, rec.Step)]  # fmt: skip
+        assert found == [*range(second, min(second + 6, 1230))]
+    recording.close()
+
+
+def test_a_backlog_that_comes_while_a_file_is_read_is_found_too(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.gputop", now_ns=T0)
+    writer.add(rec.Event(t=T0 + 900 * S, kind="marker"))
+    writer.commit(T0 + 900 * S)
+    recording = Recording(tmp_path / "a.gputop")
+    assert not [one for one in recording.at(T0 + 300 * S).records if isinstance(one, rec.Step)]
+    for record in (run(), *(step(n, t=T0 + n * S) for n in range(905))):
+        writer.add(record)
+    writer.commit(T0 + 905 * S)
+    assert [one.n for one in recording.at(T0 + 300 * S).records if isinstance(one, rec.Step)][-1] == 299
+    recording.close()
+    writer.close(T0 + 905 * S)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gputop.recording.spool import MAX_ENDED, Spool, weight
-from gputop.records import Event, Gpu, GpuProcess, Run, Step
+from gputop.recording.spool import MAX_ENDED, Lost, Spool, weight
+from gputop.records import Alive, Event, Gpu, GpuProcess, Run, Step
 from tests.recording.disks import T0, describing, run, steps
 
 
@@ -16,7 +16,7 @@ def test_records_come_out_in_order_and_in_bites() -> None:
     spool.put(steps(5))
     spool.put(steps(5, 5))
     lost, first = spool.take(7)
-    assert lost.count == 0
+    assert lost == []
     assert numbers([*first, *spool.take(100)[1]]) == list(range(10))
     assert spool.take(100)[1] == []
 
@@ -26,10 +26,21 @@ def test_the_oldest_give_way_and_are_counted_with_their_span() -> None:
     spool.put(steps(25))
     lost, kept = spool.take(100)
     assert numbers(kept) == list(range(15, 25))
-    assert (lost.count, lost.from_ns, lost.to_ns) == (15, T0, T0 + 14 * 10_000_000)
+    assert lost == [Lost("a", 15, T0, T0 + 14 * 10_000_000)]
     assert spool.dropped == 15
     spool.put(steps(1, 25))
-    assert spool.take(1)[0].count == 0
+    assert spool.take(1)[0] == []
+
+
+def test_what_is_lost_is_counted_by_run() -> None:
+    spool = Spool(max_records=1)
+    host = Gpu(t=T0 + 5, host="box", gpu_uuid="G")
+    spool.put([*steps(2), Alive(t=T0 + 7, run_id="b", steps=1), host, host, host])
+    assert spool.take(10)[0] == [
+        Lost("a", 2, T0, T0 + 10_000_000),
+        Lost("b", 1, T0 + 7, T0 + 7),
+        Lost(None, 2, T0 + 5, T0 + 5),
+    ]
 
 
 def test_what_waits_is_bounded_in_bytes_too() -> None:
@@ -37,7 +48,7 @@ def test_what_waits_is_bounded_in_bytes_too() -> None:
     assert weight(fat) > 100 * 1000
     spool = Spool(max_bytes=3 * weight(fat))
     spool.put([fat] * 10)
-    assert spool.take(100)[0].count == 7
+    assert [one.count for one in spool.take(100)[0]] == [7]
 
 
 def test_what_was_not_written_goes_back_in_front() -> None:

@@ -250,3 +250,31 @@ def test_a_temporary_recording_keeps_every_step() -> None:
         writer.add(step(n, dur_ns=S // 1000))
     writer.commit(T0)
     assert len(list(writer.recording().records(types=[rec.Step]))) == 2000
+
+
+def test_steps_that_come_summed_are_counted_as_steps(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.gputop", now_ns=T0)
+    writer.add(rec.Fold(t=T0, run_id="r", steps=900, dur_ns=S, phases_ns={"data": S // 2}, counted=True))
+    writer.add(step(900, t=T0 + S))
+    writer.commit(T0 + 2 * S)
+    assert writer.steps == 901
+    writer.close(T0 + 2 * S)
+    assert Recording(tmp_path / "a.gputop").info().steps == 901
+
+
+def test_what_few_steps_have_takes_no_room_in_the_others(tmp_path: Path) -> None:
+    given = [
+        run(), step(0),
+        step(1, partial=True, kind="train"),
+        step(2, phases_ns={"data": 5, "eval": 7, "checkpoint": 9, "its own": 3}, profiled=True),
+        step(3, gpu_idle_ns={"forward": 3, "data": 4}, sampled="py-spy", first_of_epoch=True),
+        step(4),
+    ]  # fmt: skip
+    write(tmp_path / "a.gputop", given)
+    assert list(Recording(tmp_path / "a.gputop").records()) == given
+    with sqlite3.connect(tmp_path / "a.gputop") as db:
+        columns = {row[1] for row in db.execute("PRAGMA table_info(step)")}
+        packed = [n for (n,) in db.execute("SELECT n FROM step WHERE more IS NOT NULL ORDER BY n")]
+    db.close()
+    assert columns & {"partial", "host_eval_ns", "idle_forward_ns", "sampled"} == set()
+    assert packed == [1, 2, 3]

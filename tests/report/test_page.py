@@ -253,5 +253,5 @@ def test_a_page_says_the_same_as_the_words(report: dict[str, Any], read: Reading
     said_ = words.of_report(report)
     for share in ("over the run", "step time", "checkpoint"):
         line = next(one for one in said_.splitlines() if f" {share}:" in one)
-        for figure in re.findall(r"\d[\d.]* (?:ms|s|%)(?= |$)", line):
+        for figure in re.findall(r"\d[\d.]* (?:ms|s|%)(?=[ ;)]|$)", line):
             assert figure in read.text, (share, figure)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputop import figures as fig
 from gputop.records import Advice, Evidence, RunnerUp, Verdict
 from gputop.report import summary, words
 from gputop.report.judged import Judged, judge_trace, report_on
@@ -202,3 +203,22 @@ def test_a_bar_is_as_long_as_its_shares(weights: dict[str, float]) -> None:
 def test_a_locale_that_is_not_utf_8_gets_plain_characters(locale: str, plain: bool) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     assert paper_for(stream, {"LC_ALL": locale}).ascii is plain
+
+
+@pytest.mark.parametrize("length_ms", [100, 7])
+def test_the_percentiles_in_words_are_those_of_the_json(length_ms: int) -> None:
+    judged = judge_trace([*alone(400, length_ms=length_ms), *job(2, 60)], "x")
+    for run in summary.of_trace(judged)["runs"]:
+        said_, steady = words.percentile_words(run).replace(GLUE, " "), run["steady_ms"]
+        for name in ("p50", "p95", "p99", "max"):
+            assert f"{name} {fig.ms(steady[name])}" in said_
+        assert steady["steps"] + steady["warmup_steps"] + steady["epoch_firsts"] == run["steps"]
+        assert (f"longest of all {fig.ms(run['step_ms']['max'])}" in said_) == (steady["steps"] < run["steps"])
+
+
+def test_that_the_longest_step_is_known_from_a_sum_alone_is_said() -> None:
+    run = {
+        "steady_ms": {"p50": 5.0, "p95": 6.0, "p99": 7.0, "max": 8.0, "warmup_steps": 0, "epoch_firsts": 0},
+        "step_ms": {"p50": 5.0, "p95": 6.0, "p99": 7.0, "max": 90.0},
+    }
+    assert words.percentile_words(run).replace(GLUE, " ").endswith("max 8 ms (longest of all 90 ms)")

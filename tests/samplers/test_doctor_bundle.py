@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gputop.cli.bundle import Bundle
+from gputop.samplers.doctor import Check
 from tests.cli.processes import environment
 from tests.nvml_stub import StubState, env
 
@@ -42,6 +44,40 @@ def test_a_bundle_tells_what_works_and_names_nobody(machine: dict[str, str], sho
     kept = ["NVML: driver 570.1", "asking failed for temp_c", '"name": "H100"', "CUDA_VISIBLE_DEVICES is set (2: GPU",
             "msgspec ", "### machine", '"unsupported":', "power_w"]  # fmt: skip
     assert [words for words in kept if words not in said] == []
+
+
+PLANTED = {
+    "a user's full path in an error": "PermissionError: [Errno 13] denied: '/data/Anna Bella/moonshot v2/x.so'",
+    "a path without quotes": "can't open /data/moonshot/run 7: not found",
+    "a home": "~annabella/moonshot is full",
+    "who built the driver": "NVRM version: 570.1  Release Build  (annabella@dgx-17)",
+    "a command line": "killed: /opt/moonshot/bin/train --key hunter22 (pid 7)",
+    "a token of the environment": "401 for hf_moonshottoken",
+    "the host in full": "box-moonshot.corp.example refused",
+    "a device": f"no handle for {UUID}",
+    "an address": "10.1.2.3 refused",
+    "the place to meet": "/srv/moon shot/gt (GPUTOP_DIR): no such directory",
+}
+"""Findings as exceptions and drivers word them."""
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_stands_in_odd_places_of_a_finding_does_not_leave(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"USER": "annabella", "SUDO_USER": "annabella", "HF_TOKEN": "hf_moonshottoken", "API_KEY": "hunter22",
+              "HOSTNAME": "box-moonshot.corp.example", "GPUTOP_DIR": "/srv/moon shot/gt", "STY": "77.moonshot",
+              "TMUX": "/tmp/tmux-7/moonshot,1,0"}  # fmt: skip
+    for name, value in places.items():
+        monkeypatch.setenv(name, value)
+    check = Check("NVML", "fail", PLANTED[what], PLANTED[what])
+    said = Bundle([check], private=False).text().lower()
+    for secret in ("moonshot", "moon shot", "anna", "hunter22", "dgx-17", "corp.example", "00000000abcd", "10.1.2.3"):
+        assert secret not in said, said[:600]
+    assert PLANTED[what].lower() in Bundle([check], private=True).text().lower()
+
+
+def test_what_a_mend_says_of_the_system_stays() -> None:
+    mend = "put /usr/lib/wsl/lib on LD_LIBRARY_PATH, see /dev/nvidiactl and /proc/1: or /opt/rocm/share/amd_smi"
+    assert mend in Bundle([Check("NVML", "fail", "no driver (libnvidia-ml.so.1)", mend)], private=False).text()
 
 
 def test_on_request_names_and_paths_are_left_in(machine: dict[str, str], short_dir: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gputop.records import Gpu, Sampler
-from gputop.samplers import amd, apple, backends, intel
+from gputop.samplers import amd, apple, backends, doctor, intel
 from gputop.samplers.protocol import unheard
 from gputop.samplers.vendor import Several
 
@@ -124,7 +124,7 @@ def test_amd_without_its_binding_or_driver_says_what_to_do(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "amdsmi", None)
     (said,) = rows(amd.backend(host="box"))
     assert isinstance(said, Sampler)
-    assert "pip install amdsmi" in (said.why or "")
+    assert "pip install 'gputop-live[amd]'" in (said.why or "")
     broken = library()
 
     def init() -> None:
@@ -240,3 +240,23 @@ def test_two_vendors_are_one_backend_and_an_absent_one_is_no_news() -> None:
     assert isinstance(said, Sampler)
     assert backends.here(host="box", say=unheard, names=["nvml"]).name == "nvml"
     assert backends.here(host="box", say=unheard, names=["amd", "intel"]).name == "amdsmi"
+
+
+def test_a_binding_without_its_library_says_so_and_prints_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "amdsmi.py").write_text("print('Unable to find it'); raise KeyError('libamd_smi.so')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "amdsmi", raising=False)
+    (check,) = doctor.other_vendors(["nvml", "amd"])
+    assert (check.name, check.state) == ("AMD GPUs", "warn")
+    assert "libamd_smi.so" in check.finding
+    assert "amd-smi-lib" in (check.mend or "")
+    assert capfd.readouterr().out == ""
+
+
+def test_doctor_counts_other_vendors_gpus_and_calls_them_experimental(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "amdsmi", library(2))
+    (check,) = doctor.other_vendors(["amd"])
+    assert (check.state, check.finding) == ("ok", "2 found (experimental)")
+    assert doctor.other_vendors(["nvml"]) == []

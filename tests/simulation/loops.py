@@ -1,13 +1,16 @@
 """Random loops judged and compared with what taking each resource away gains: how often the verdict is right.
 
-`python -m tests.simulation.loops 0 1000` prints every loop that is judged otherwise, by its seed, and the score.
+`python -m tests.simulation.loops 0 1000 [FILE]` prints every loop that is judged otherwise, by its seed, the score and
+the confusion matrix. Outcomes are kept in FILE, and a run that was broken off goes on from there.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +38,8 @@ S = 1_000_000_000
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A loop's truth and its verdict. `gained`: speed with plenty of the true resource over speed now.
 
-    `clear`: one remedy gains clearly more than all others, or none gains anything.
+    `clear`: one remedy gains clearly more than all others, or none gains anything. `here`: seen from a late rank, what
+    makes it late, by remedies that gain as much as having it as quick as the others.
     """
 
     seed: int
@@ -44,11 +48,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     gained: float
     second: str
     verdict: Verdict
+    here: tuple[str, ...] = ()
+    world: int = 1
 
     @property
     def right(self) -> bool:
         """Whether the cause is the true one."""
-        return self.verdict.cause == self.truth
+        return self.verdict.cause == self.truth or self.verdict.cause in self.here
 
     @property
     def fair(self) -> bool:
@@ -66,9 +72,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def watched(physics: Physics, seed: int, seconds: float, every_s: int = 1) -> list[Verdict]:
-    """The verdicts of a loop watched from its start, one every so many seconds after the first ten."""
+    """The verdicts of a loop watched from its start, one every so many seconds after the first ten.
+
+    Of a job the one on a rank drawn by the seed.
+    """
     timeline, judge, said = Timeline(), Judge(), []
-    run_id = f"sim-custom-{seed}"
+    rank = rank_of(physics, seed)
+    run_id = f"sim-custom-{seed}" + (f"-r{rank}" if rank else "")
     due = None
     for record in trace(physics, seconds=seconds, seed=seed):
         due = record.t + 10 * S if due is None else due
@@ -78,6 +88,11 @@ def watched(physics: Physics, seed: int, seconds: float, every_s: int = 1) -> li
         timeline.add(record)
     said.append(judge.update(timeline.window(run_id, timeline.last_ns or 0)))
     return said
+
+
+def rank_of(physics: Physics, seed: int) -> int:
+    """The rank from which a job is judged."""
+    return Random(seed).randrange(physics.ranks.world)
 
 
 def outcome(seed: int, steps: int = FULL_STEPS, every_s: int = 1) -> Outcome:
@@ -93,7 +108,13 @@ def outcome(seed: int, steps: int = FULL_STEPS, every_s: int = 1) -> Outcome:
     if best < LEAST_GAIN / 1.05:
         clear = speed(_healed(physics), 90, seed, steps) * step_s < 1.15
     verdict = watched(physics, seed, min(120.0, max(22.0, 100 * step_s)), every_s)[-1]
-    return Outcome(seed=seed, truth=truth, clear=clear, gained=best, second=second, verdict=verdict)
+    here: tuple[str, ...] = ()
+    if truth == "straggler" and rank_of(physics, seed) == physics.ranks.late:
+        here = tuple(cause for cause, gain in found.items() if gain >= best * TIE)
+    return Outcome(
+        seed=seed, truth=truth, clear=clear, gained=best, second=second, verdict=verdict, here=here,
+        world=physics.ranks.world,
+    )  # fmt: skip
 
 
 def _healed(physics: Physics) -> Physics:
@@ -104,52 +125,92 @@ def _healed(physics: Physics) -> Physics:
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of the clear loops are right, of the others fair, and of the promises near."""
+    """How many of the clear loops are right, of the others fair, and of the promises near.
+
+    `alone` and `alone_right` count the clear loops that are no rank of a job.
+    """
 
     clear: int
     right: int
+    alone: int
+    alone_right: int
     unclear: int
     fair: int
     promises: int
     near: int
     missed: tuple[tuple[str, str, int], ...]
+    table: tuple[tuple[str, int, int], ...]
 
     def __str__(self) -> str:
-        pairs = [("right", self.right, self.clear), ("fair", self.fair, self.unclear),
-                 ("promised within 15 %", self.near, self.promises)]  # fmt: skip
+        pairs = [
+            ("right", self.right, self.clear),
+            ("of one process", self.alone_right, self.alone),
+            ("of several ranks", self.right - self.alone_right, self.clear - self.alone),
+            ("fair", self.fair, self.unclear),
+            ("promised within 15 %", self.near, self.promises),
+        ]
         text = ", ".join(
             f"{name} {part} of {whole} ({100 * part / max(1, whole):.1f} %)" for name, part, whole in pairs
         )
         return "\n".join([text, *(f"  {n} x {truth} called {said}" for truth, said, n in self.missed)])
+
+    def rows(self) -> str:
+        """The confusion matrix, a row of Markdown for each truth."""
+        lines = ["| truth | loops | right | called otherwise |", "|---|---|---|---|"]
+        for truth, whole, right in self.table:
+            others = ", ".join(f"`{said}` {n}" for one, said, n in self.missed if one == truth)
+            lines.append(f"| `{truth}` | {whole} | {right} | {others} |")
+        return "\n".join(lines)
 
 
 def score(outcomes: Iterable[Outcome]) -> Score:
     """Count them."""
     seen = list(outcomes)
     clear = [one for one in seen if one.clear]
+    alone = [one for one in clear if one.world == 1]
     ratios = [one.promised for one in clear if one.promised is not None]
     missed = Counter((one.truth, one.verdict.cause) for one in clear if not one.right)
+    truths = Counter(one.truth for one in clear)
     return Score(
         clear=len(clear),
         right=sum(one.right for one in clear),
+        alone=len(alone),
+        alone_right=sum(one.right for one in alone),
         unclear=len(seen) - len(clear),
         fair=sum(one.fair for one in seen if not one.clear),
         promises=len(ratios),
         near=sum(abs(ratio - 1) <= NEAR for ratio in ratios),
         missed=tuple((truth, said, n) for (truth, said), n in missed.most_common()),
+        table=tuple(
+            (truth, truths[truth], sum(one.right for one in clear if one.truth == truth)) for truth in sorted(truths)
+        ),
     )
 
 
-def main(first: int, last: int) -> None:
-    """Judge the loops of some seeds, printing those that are judged otherwise."""
-    done = []
+def judged(first: int, last: int, kept: Path | None) -> Iterator[Outcome]:
+    """The outcomes of some seeds; those that `kept` holds are read from it, the others added to it as they come."""
+    done = {}
+    if kept is not None and kept.exists():
+        lines = kept.read_bytes().splitlines()
+        done = {one.seed: one for one in (msgspec.json.decode(line, type=Outcome) for line in lines)}
     for seed in range(first, last):
-        one = outcome(seed)
+        one = done.get(seed) or outcome(seed, SEED_STEPS, 4)
+        if kept is not None and seed not in done:
+            with kept.open("ab") as out:
+                out.write(msgspec.json.encode(one) + b"\n")
+        yield one
+
+
+def main(first: int, last: int, kept: Path | None = None) -> None:
+    """Judge the loops of some seeds, printing those that are judged otherwise, the score and the matrix."""
+    done = []
+    for one in judged(first, last, kept):
         done.append(one)
         if one.clear and not one.right:
-            print(f"seed {seed}: {one.truth} ({one.gained:.2f}) called {one.verdict.cause}: {one.verdict.headline}")
+            print(f"seed {one.seed}: {one.truth} ({one.gained:.2f}) called {one.verdict.cause}: {one.verdict.headline}")
     print(score(done))
+    print(score(done).rows())
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.simulation.scenarios import SCENARIOS
+from gputop.simulation.scenarios import JOBS, SCENARIOS
 from gputop.simulation.whatif import speed, truth
 
 
@@ -27,3 +27,11 @@ def test_the_cure_is_faster(name: str) -> None:
     scenario = SCENARIOS[name]
     samples = [speed(p, 10.0) * p.input.batch for p in (scenario.planted, scenario.fixed)]
     assert samples[1] > 1.15 * samples[0]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_of_a_job_too_and_the_cure_leaves_the_device_as_the_limit(name: str) -> None:
+    job = JOBS[name]
+    assert truth(job.planted, 4.0) == name.partition(":")[0]
+    assert truth(job.fixed, 4.0) == "gpu-bound"
+    assert speed(job.fixed, 4.0) > 1.15 * speed(job.planted, 4.0)

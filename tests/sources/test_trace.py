@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.records import Run, Step, to_json
+from gputop.records import Gpu, Process, Run, Step, to_json
 from gputop.sources.trace import NAMED_FAULTS, Unreadable, read
 
 RUN = Run(t=1, run_id="a", pid=1, host="h", schema=1)
@@ -75,3 +75,15 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
         read(tmp_path / "none.jsonl")
     with pytest.raises(Unreadable, match="is a directory"):
         read(tmp_path)
+
+
+def test_a_gpu_and_a_process_alone_are_a_run_though_no_record_says_so(tmp_path: Path) -> None:
+    board = Gpu(t=1, host="h", gpu_uuid="g", util_pct=20.0)
+    training = Process(t=2, host="h", pid=7, main_thread_cpu_pct=99.0)
+    desktop = Process(t=2, host="h", pid=8, cpu_pct=30.0)
+    records, _ = read(trace(tmp_path / "t.jsonl", to_json(board), to_json(desktop), to_json(training)))
+    assert [record.pid for record in records if isinstance(record, Run)] == [7]
+    assert isinstance(records[0], Run)
+    for lines in ([board, desktop], [training], [RUN, board, training]):
+        found, _ = read(trace(tmp_path / "u.jsonl", *map(to_json, lines)))
+        assert [record for record in found if isinstance(record, Run)] == [one for one in lines if one is RUN]

@@ -21,6 +21,9 @@ import pyte
 ROOT = Path(__file__).parents[2]
 KITTY = re.compile(rb"\x1b\[[<>=][0-9;]*u|\x1b\[\?[0-9]+\$p")
 
+CURSOR = b"\x1b[6n"
+"""The question where the cursor is."""
+
 
 class Terminal:
     """Starts the screen at once; everything it writes is kept in `seen`."""
@@ -33,6 +36,7 @@ class Terminal:
         nohup: bool = False,
         module: str = "tests.tui.child",
         cwd: Path = ROOT,
+        python: str = sys.executable,
     ):
         self.size, self.seen, self.status = size, b"", None
         drop = ("NO_COLOR", "COLORTERM", "COLUMNS", "LINES", "LC_ALL", "COLORFGBG", "TEXTUAL", "TMUX")
@@ -45,7 +49,7 @@ class Terminal:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
             os.chdir(cwd)
-            os.execve(sys.executable, [sys.executable, "-m", module, *words], around)
+            os.execve(python, [python, "-m", module, *words], around)
 
     def __enter__(self) -> Terminal:
         return self
@@ -85,6 +89,8 @@ class Terminal:
             if not some:
                 break
             out += some
+            if CURSOR in some:  # it is at home: what begins by asking waits for an answer
+                os.write(self.fd, b"\x1b[1;1R")
             if until and until in out:
                 break
             if rate is not None:

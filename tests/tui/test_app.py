@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from gputop.tui import keeping
 from gputop.tui.app import GputopApp
@@ -65,6 +67,22 @@ def test_every_page_at_every_size(size: tuple[int, int]) -> None:
             assert not isinstance(app.screen, Page)
 
     drive(views.many_gpus(3, runs=views.many_runs(2).runs), act, size)
+
+
+def test_a_page_left_keeps_nothing_of_what_it_drew() -> None:
+    """Textual remembers widgets' caches of strips in an lru_cache; emptied, they weigh nothing."""
+
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        many = []
+        for _ in range(3):
+            for _ in range(4):
+                await pilot.press("w")
+            await pilot.pause()
+            gc.collect()
+            many.append(sum(type(thing) is Strip for thing in gc.get_objects()))
+        assert many[2] - many[1] < 40, "a page of 40 lines, opened twice"
+
+    drive(views.view(), act)
 
 
 def test_a_page_key_toggles_and_switches() -> None:

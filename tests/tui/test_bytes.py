@@ -21,6 +21,18 @@ def test_a_replay_at_its_own_speed_costs_what_a_live_picture_may(state: str, bud
     assert 0 < wrote / ticks < budget
 
 
+@pytest.mark.parametrize(("state", "key", "budget"), [("job_of_64", b"a", 2500), ("many_gpus", b"g", 3000)])
+def test_a_page_costs_what_its_figures_do(state: str, key: bytes, budget: int) -> None:
+    ticks = 15
+    with Terminal(state, "refresh=0.1", "move=1", size=(120, 40)) as terminal:
+        terminal.wait_for(b"confidence")
+        terminal.press(key)
+        terminal.read(0.7)
+        wrote = len(terminal.read(ticks * 0.1))
+    print(f"{key.decode()}: {wrote / ticks:.0f} bytes a second")
+    assert wrote / ticks < budget
+
+
 def test_a_picture_paused_live_costs_little_while_time_goes_on() -> None:
     with Terminal("view", "refresh=0.1", "move=1", size=(120, 40)) as terminal:
         terminal.wait_for(b"confidence")

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from gputop.records import Event, GpuProcess
 from gputop.tui.draw import ledger, ribbon
 from gputop.tui.draw.overview import compose
+from gputop.tui.draw.rows import gpu_in_full
 from gputop.tui.draw.series import axis_labels, graph, nice_top, on_axis
 from gputop.tui.draw.sight import Sight
 from gputop.tui.glyphs import BUCKETS, MARKS, RAMP, RIBBON, to_ascii
@@ -30,6 +31,8 @@ def test_no_run_says_what_is_awaited_and_how_to_start() -> None:
     assert "none found on this machine yet" in shown
     assert "gputop run -- python train.py" in shown
     assert "import gputop; gputop.watch()" in shown
+    assert "gputop demo" in shown
+    assert "gputop doctor" in shown
     assert "GPU 0" in shown
 
 
@@ -40,7 +43,7 @@ def test_a_training_without_a_publisher_is_offered_to_be_attached_to(width: int,
         return msgspec.structs.replace(views.no_run(), gpus=(views.gpu_view(gpu={"processes": processes}),))
 
     shown = text(on_gpu("/usr/bin/python3"), width, height)
-    assert "gputop attach 4711" in shown
+    assert "A watches it as it is, or gputop attach 4711" in shown or "A or gputop attach 4711" in shown
     assert "secret" not in shown
     assert "gputop run -- python train.py" in shown
     assert "attach" not in text(on_gpu("firefox"), width, height)
@@ -88,6 +91,12 @@ def test_80x24_shows_everything_for_one_gpu_and_one_run() -> None:
 def test_missing_zero_unsupported_and_failed_differ(changes: dict[str, object], figure: str) -> None:
     row = next(line for line in text(views.view(gpus=(views.gpu_view(gpu=changes),))).splitlines() if "GPU 0" in line)
     assert row[6:15].strip() == figure
+
+
+def test_the_peak_is_not_what_a_column_just_begun_has_seen() -> None:
+    gpu = views.gpu_view(util_max_history=(None, *[98.0] * 148, 31.0))
+    peak = next(row for row in gpu_in_full(gpu, views.view(gpus=(gpu,)), 60) if row.label == " peak")
+    assert peak.number == "98 %"
 
 
 def test_a_stale_figure_says_its_age_and_looks_stale() -> None:
@@ -233,3 +242,45 @@ def test_a_line_cut_in_two_keeps_its_cells(text: str) -> None:
         assert cell_len(plain(second)) == 20 - cells
         if "訓" not in text:
             assert plain(first) + plain(second) == plain(line)
+
+
+def test_why_there_is_no_gpu_is_told_across_the_line_not_cut_to_its_last_column() -> None:
+    shown = text(views.no_gpu(), 80, 24)
+    assert "no NVIDIA driver: libnvidia-ml.so.1 was not found" in shown
+
+
+def test_of_a_reason_too_long_for_its_line_the_clause_before_the_colon_is_told() -> None:
+    why = "no NVIDIA driver library here (libnvidia-ml.so.1): with an NVIDIA GPU, install its driver, or load it"
+    view = views.no_gpu()
+    told = msgspec.structs.replace(view, samplers=(msgspec.structs.replace(view.samplers[0], why=why),))
+    line = next(line for line in text(told, 80, 24).splitlines() if line.startswith(" GPU"))
+    assert line.rstrip().endswith("no NVIDIA driver library here (libnvidia-ml.so.1)")
+
+
+def test_one_worker_is_not_workers() -> None:
+    run = views.run_view()
+    assert run.loader is not None
+    alone = msgspec.structs.replace(run, loader=msgspec.structs.replace(run.loader, num_workers=1), gaps=1)
+    shown = text(views.view(runs=(alone,)), 160, 50)
+    assert "1 worker " in shown
+    assert "1 gap" in shown
+    assert "1 gaps" not in shown
+
+
+def test_the_next_run_is_offered_where_there_is_one() -> None:
+    assert "next run" not in text(views.view(), 120, 40)
+    assert "next run" in text(views.many_runs(), 120, 40)
+
+
+def test_the_last_bucket_of_the_legend_is_told_whole() -> None:
+    shares = [Share(phase="data", ms=2.0, pct=2.0), Share(phase="other", ms=91.0, pct=91.0)]
+    whole = "D█ data 2 %  ·  other 91 %"
+    assert plain(ledger.legend(shares, len(whole), short=True)) == whole
+
+
+def test_a_mark_for_several_is_explained_as_the_letters_are() -> None:
+    moment = views.NOW - 20 * views.SECOND
+    both = tuple(Event(t=moment, run_id="r0", kind=kind) for kind in ("epoch", "checkpoint"))  # type: ignore[arg-type]
+    view = views.view(events=both)
+    assert "+" in ribbon.marks(view.runs[0], view, 60)
+    assert "+ several" in ribbon.legend(view.runs[0], view, 60)

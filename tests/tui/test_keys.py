@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from textual.pilot import Pilot
 
 from gputop.recording import recorder
 from gputop.recording.errors import Busy
-from gputop.tui import keys
+from gputop.records import Site, SiteSample
+from gputop.samplers import proc
+from gputop.tui import keys, offering
 from gputop.tui.app import GputopApp
 from gputop.tui.draw import transport
 from gputop.tui.pane import Pane
@@ -25,6 +28,7 @@ from tests.tui import views
 from tests.tui.test_app import drive, text_of
 
 S = views.SECOND
+MAY_TRACE = offering.may_trace
 
 
 def asked(shown: Any, pressed: list[str], **options: Any) -> tuple[list[tuple[Any, ...]], str]:
@@ -387,7 +391,7 @@ def test_a_profile_is_asked_for_and_its_answer_is_on_the_why_page() -> None:
     assert "P asks the training" in shown
     _, shown = asked(views.profiled(), ["w", "end"], size=(120, 60))
     for part in ("of 10 steps, 40 s ago", "38 % of the time", "412 kernels a step of 61 µs each",
-                 "2 waits for the device a step", "aten::convolution_backward", "14 ms", "HtoD pageable",
+                 "2 waits for the device a step", "train.py:88", "aten::convolution_backward", "14 ms", "HtoD pageable",
                  "5.7 ms"):  # fmt: skip
         assert part in shown, part
 
@@ -404,3 +408,56 @@ def test_where_there_can_be_no_profile_it_is_said(shown: Any, says: str) -> None
     calls, screen = asked(shown, ["P"])
     assert calls == []
     assert says in screen
+
+
+def test_a_training_without_a_publisher_is_attached_to_by_a_key() -> None:
+    calls, shown = asked(views.no_run(), ["A"])
+    assert [call[:2] for call in calls] == [("attach", 4242)]
+    assert "watching process 4242 by samples" in shown
+
+
+def test_why_it_can_not_be_attached_to_is_a_sentence_in_the_last_line() -> None:
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        await pilot.press("A")
+        await asyncio.to_thread(picture.asked[0][2], "reading another process is not allowed here: run it with sudo")
+        await pilot.pause()
+        assert "not allowed here: run it with sudo" in text_of(app)
+
+    drive(views.no_run(), act)
+
+
+@pytest.mark.parametrize(
+    ("shown", "says"), [(views.view(), "no Python process of yours"), (views.replay(), "a recording can't be attached")]
+)
+def test_where_there_is_nothing_to_attach_to_it_is_said(shown: Any, says: str) -> None:
+    calls, screen = asked(shown, ["A"])
+    assert calls == []
+    assert says in screen
+
+
+def test_others_processes_are_offered_to_root_alone() -> None:
+    mine = proc.name_of(os.getuid())
+    for owner, uid, may in [("ada", 0, True), ("ada", 4_000_000_000, False), (None, 4_000_000_000, True),
+                            (mine, os.getuid(), True)]:  # fmt: skip
+        assert MAY_TRACE(owner, uid) is may
+
+
+def test_the_lines_of_a_worker_that_was_looked_into_are_on_the_why_page() -> None:
+    seen = [("worker", "data.py:14", 20), ("data", "t.py:1", 9), ("worker", "data.py:9", 60)]
+    sites = [SiteSample(phase=phase, site=site, samples=n) for phase, site, n in seen]
+    found = Site(t=views.NOW - 40 * S, run_id="r0", sites=sites)
+    _, shown = asked(views.view(runs=(views.run_view(worker=found),)), ["w", "end"], size=(120, 60))
+    table = shown[shown.index("inside a loader worker") :].splitlines()
+    assert "40 s ago" in table[0]
+    assert [row.split()[:2] for row in table[2:4]] == [["data.py:9", "75"], ["data.py:14", "25"]]
+
+
+def test_a_run_that_only_the_driver_tells_of_is_offered_to_be_attached_to() -> None:
+    run = views.run_view("unannounced-77-1-GPU-0")
+    run = msgspec.structs.replace(run, run=msgspec.structs.replace(run.run, pid=77))
+    calls, shown = asked(views.view(runs=(views.run_view("r1"), run)), ["tab", "A"])
+    assert [call[:2] for call in calls] == [("select", run.run.run_id), ("attach", 77)]
+    assert "A samples its stacks" in shown
+    assert "A samples its stacks" not in asked(views.view(), [])[1]
+    ended = msgspec.structs.replace(run, state="ended")
+    assert "A samples its stacks" not in asked(views.view(runs=(ended,)), [])[1]

@@ -43,7 +43,13 @@ def test_arrows_choose_too_and_esc_leaves() -> None:
         assert app.asking is None
         await pilot.press("ctrl+p", "enter")
         await pilot.pause()
-        assert app.return_value == 0  # the first thing there is: quit
+        assert app.screen.page_name == "help"  # the first thing there is: not one that ends everything
+        await pilot.press("escape", "ctrl+p", *"th", "enter")
+        await pilot.pause()
+        assert app.theme_shown == "dark"  # "theme" begins so; other names and texts only have it
+        await pilot.press("ctrl+p", *"quit", "enter")
+        await pilot.pause()
+        assert app.return_value == 0
 
     drive(views.live(), act)
 

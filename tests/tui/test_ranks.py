@@ -67,6 +67,17 @@ def test_a_rank_that_was_started_anew_counts_once() -> None:
     assert [run.run.run_id for run in job] == ["r0", "again"]
 
 
+def test_figures_stand_for_some_seconds_but_a_rank_that_stalls_is_seen_at_once() -> None:
+    calm = views.job(4)
+    runs = [replace(run, ledger=(Share("data", 90.0, 900.0),)) for run in calm.runs]
+    newest = replace(calm, runs=(replace(runs[0], state="stalled"), *runs[1:]))
+    page = ranks.sheet(Sight(view=newest, slow=calm, calm=calm), 120, 30, Standing())
+    text = "\n".join(map(plain, [*page.pinned, *page.lines]))
+    assert "stalled" in text
+    assert "1 lost or stalled" in text
+    assert "900 ms" not in text
+
+
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_a_thousand_ranks_are_shown_and_cost_little(width: int) -> None:
     view = views.job(1024, slow=700)

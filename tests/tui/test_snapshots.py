@@ -12,24 +12,40 @@ from gputop.tui.options import Options
 from gputop.tui.terminal import Terminal
 from tests.tui import views
 
+SIZES = ((80, 24), (120, 40), (200, 60))
+
+PAGES: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "input-bound": (views.view, []),
+    "why": (views.view, ["w"]),
+    "gpus": (lambda: views.many_gpus(4), ["g"]),
+    "ranks-64": (lambda: views.job(64, slow=40), ["a"]),
+    "processes": (views.view, ["p"]),
+    "runs": (views.many_runs, ["r"]),
+    "recordings": (views.view, ["o"]),
+    "help": (views.view, ["question_mark"]),
+    "sources": (views.view, ["i"]),
+    "cause": (views.view, ["w", "enter"]),
+    "causes": (views.view, ["w", "enter", "enter"]),
+    "zoom": (views.with_segments, ["z"]),
+    "palette": (views.view, ["ctrl+p", *"theme"]),
+    "no-gpu": (views.no_gpu, []),
+    "no-run": (views.no_run, []),
+}
+"""Every screen there is, each drawn at all of SIZES."""
+
 STATES: dict[str, tuple[Callable[[], Any], tuple[int, int], list[str]]] = {
-    "input-bound-80x24": (views.view, (80, 24), []),
-    "input-bound-120x40": (views.view, (120, 40), []),
+    **{
+        f"{name}-{width}x{height}": (make, (width, height), keys)
+        for name, (make, keys) in PAGES.items()
+        for width, height in SIZES
+    },
     "gpu-bound-120x40": (views.gpu_bound, (120, 40), []),
-    "no-run-80x24": (views.no_run, (80, 24), []),
-    "no-gpu-80x24": (views.no_gpu, (80, 24), []),
     "eight-gpus-120x40": (views.many_gpus, (120, 40), []),
     "several-runs-200x60": (views.many_runs, (200, 60), []),
-    "why-120x40": (views.view, (120, 40), ["w"]),
     "why-profiled-120x40": (views.profiled, (120, 40), ["w", "end"]),
-    "cause-80x24": (views.view, (80, 24), ["w", "enter"]),
-    "cause-120x40": (views.view, (120, 40), ["w", "enter"]),
-    "cause-200x60": (views.view, (200, 60), ["w", "enter"]),
-    "causes-120x40": (views.view, (120, 40), ["w", "enter", "enter"]),
-    "zoom-80x24": (views.with_segments, (80, 24), ["z"]),
-    "zoom-120x40": (views.with_segments, (120, 40), ["z", "down", "down", "down"]),
+    "zoom-gpu-120x40": (views.with_segments, (120, 40), ["z", "down", "down", "down"]),
+    "zoom-peak-200x60": (views.with_segments, (200, 60), ["z", "down", "down", "down", "down"]),
     "zoom-ledger-120x40": (views.with_segments, (120, 40), ["z", "down", "down"]),
-    "zoom-200x60": (views.with_segments, (200, 60), ["z", "down", "down", "down", "down"]),
     "processes-sorted-120x40": (views.view, (120, 40), ["p", *["greater_than_sign"] * 3]),
     "runs-filter-80x24": (views.many_runs, (80, 24), ["r", "slash", *"bound"]),
     "ranks-80x24": (views.job, (80, 24), ["a"]),
@@ -56,7 +72,9 @@ STATES: dict[str, tuple[Callable[[], Any], tuple[int, int], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_looks_as_before(name: str, snap_compare: Any) -> None:
+def test_looks_as_before(name: str, snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputop.tui.shelf.found", lambda folders: iter([list(views.SHELF)]))
+    monkeypatch.setattr("gputop.tui.lending.aside", lambda does: does())
     make, size, keys = STATES[name]
     app = GputopApp(views.Canned(make()), Options(refresh=3600), Terminal("truecolor", False), clock=lambda: 0.0)
     assert snap_compare(app, terminal_size=size, press=keys)

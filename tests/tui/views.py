@@ -26,6 +26,7 @@ from gputop.records import (
     Verdict,
     Worker,
 )
+from gputop.tui.kept import Kept
 from gputop.tui.options import Controls
 from gputop.view import Cursor, GpuView, HostView, RunView, Segment, Share, View
 
@@ -397,6 +398,7 @@ def profiled() -> View:
                  {"name": "\x1b[2Jhostile", "calls": None, "self_ns": "odd"}],
         top_kernels=[{"name": "sm90_xmma_fprop_implicit_gemm_bf16" + "x" * 200, "calls": 530, "ns": 88_000_000}],
         copies={"HtoD pageable": {"calls": 10, "ns": 57_000_000}, "memset": {"calls": 100, "ns": 200_000}, "odd": 3},
+        wait_sites=[{"site": "train.py:88", "count": 20}, {"site": "\x1b[2Jhostile:1", "count": "odd"}],
     )  # fmt: skip
     return view(runs=(run_view(profile=profile),))
 
@@ -412,6 +414,11 @@ def job(many: int = 8, slow: int = 5) -> View:
         one = run_view(f"r{rank}", rank=rank, ledger=ledger, gpu_uuid=f"GPU-{rank % 8}")
         runs.append(replace(one, run=replace(one.run, world_size=many, pid=5000 + rank)))
     return many_gpus(min(8, many), runs=tuple(runs))
+
+
+def job_of_64() -> View:
+    """A job of more ranks than a screen has lines."""
+    return job(64, slow=40)
 
 
 LONG = 4323 * SECOND
@@ -520,3 +527,16 @@ class Canned:
 
 
 CONTROLS = frozenset(name for name in vars(Controls) if not name.startswith("_"))
+
+
+SHELF = (
+    Kept(path="/home/ada/runs/gputop-20260921-141320.gputop", size=48_200_000, changed_s=1.79e9, from_ns=NOW,
+         long_ns=4_323 * 10**9, steps=184_200, scripts=("train.py",), hosts=("gpu-box-3",), state="being written"),
+    Kept(path="/home/ada/runs/before-the-cure.gputop", size=9_120_000, changed_s=1.78e9, from_ns=NOW - 86_400 * 10**9,
+         long_ns=1_210 * 10**9, steps=21_400, scripts=("train.py", "evaluate.py"), hosts=("gpu-box-3",)),
+    Kept(path="/home/ada/runs/demo.gputop", size=310_000, changed_s=1.77e9, from_ns=NOW - 172_800 * 10**9,
+         long_ns=90 * 10**9, steps=488, scripts=("demo input-workers",), hosts=("gpu-box",), simulated=True),
+    Kept(path="/home/ada/runs/notes.gputop", size=55, changed_s=1.76e9,
+         fault="it is not a recording; gputop reads recordings (.gputop) and traces (.jsonl)"),
+)  # fmt: skip
+"""Recordings at hand: one still written, one finished, one simulated, one that is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.evidence import Facts, batches_unseen
-from gputop.diagnosis.phases import HOST
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
@@ -21,7 +20,7 @@ def examine(facts: Facts) -> Candidate | None:
     if loop is None or device.on_gpu is not False or device.gpus_present:
         return None
     training = max(1e-9, 100 - loop.episodic_pct())
-    compute = loop.pct(HOST) if loop.opaque else loop.compute_pct()
+    compute = loop.compute_pct()
     case = Case(facts)
     case.at_least(
         "step time in forward, backward and optimizer", 100 * compute / training, COMPUTE_PCT, "%", "steps", 2.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.machine import OPERATORS_PCT
+from gputop.diagnosis.phases import COMPUTE, HOST
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
@@ -12,6 +14,10 @@ FAMILY = "placement"
 
 PART_LOST_PCT = 10.0
 """Percent of device time lost from which parameters that lie on the CPU beside a GPU are held to be the reason."""
+
+WHOLE_PCT = 10.0
+"""Percent of the step that the model's computing on the CPU takes from which it is the answer, whatever else is; with
+less, a GPU would change nothing."""
 
 PART_ON_CPU_PCT = 1.0
 """Percent of the parameters on the CPU from which a model counts as split."""
@@ -26,13 +32,13 @@ def examine(facts: Facts) -> Candidate | None:
     model = facts.window.model
     if facts.device.on_gpu and model is not None and (model.on_cpu or (facts.device.params_on_cpu_pct or 0.0) > 0):
         return _part(facts, model.on_cpu or [])
-    return None
+    return _operators(facts) if facts.device.on_gpu else None
 
 
 def _whole(facts: Facts, gpus: int) -> Candidate | None:
     loop, device = facts.loop, facts.device
     assert loop is not None
-    compute = loop.compute_pct() if not loop.opaque else loop.pct("host")
+    compute = loop.compute_pct()
     case = Case(facts)
     case.weigh("GPUs in this machine", float(gpus), True, "", "driver", 2.0, 1.0)
     if facts.window.run.device is not None:
@@ -50,7 +56,7 @@ def _whole(facts: Facts, gpus: int) -> Candidate | None:
         f"takes {pct(compute)} of a {time(loop.mean_ms)} step there",
         evidence=case.evidence,
         advice=_move(facts),
-        certain=True,
+        certain=compute >= WHOLE_PCT,
     )
 
 
@@ -100,6 +106,41 @@ def _part(facts: Facts, names: list[str]) -> Candidate | None:
                 do=f"move {names[0] if names else 'all parameters and buffers'} to the GPU",
                 why="each pass through it copies to the CPU and back",
                 code="model = model.to(device)  # before the optimizer is built; register_buffer() for constants",
+            )
+        ],
+        estimated=True,
+    )
+
+
+def _operators(facts: Facts) -> Candidate | None:
+    """Where nothing says what lies on the CPU: the device idles in the model's phases while many threads compute."""
+    lost, loop, busy = facts.lost, facts.loop, facts.machine.process_pct
+    if lost is None or loop is None or lost.total_pct is None or busy is None or busy < OPERATORS_PCT:
+        return None
+    share = sum(lost.pct(part) for part in (*COMPUTE, *((HOST,) if loop.opaque else ())))
+    if share < PART_LOST_PCT:
+        return None
+    case = Case(facts)
+    case.at_least("device time lost where work is launched", share, PART_LOST_PCT, "%", lost.source)
+    case.at_least("CPU of the training process, its workers left out", busy, OPERATORS_PCT, "%", "process", 2.0)
+    case.at_least("boundaries that found the device's queue empty", lost.queue_empty, 0.5, "", "device")
+    if loop.opaque:
+        case.missing(2.0)
+    case.missing(1.5)
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=f"{facts.device.name} idles {pct(share)} of the step in forward, backward and update while the "
+        f"training itself uses {count(busy / 100, 'core')}: operators seem to run on the CPU",
+        evidence=case.evidence,
+        advice=[
+            Advice(
+                do="find the operators that run on the CPU, and give them types that the GPU has kernels for",
+                why="nothing warns when an operator has no kernel there, or gets a tensor that lies on the CPU",
+                code="with torch.profiler.profile() as prof:\n    step()\n"
+                'print(prof.key_averages().table(sort_by="self_cpu_time_total"))',
             )
         ],
         estimated=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.waiting import waited_pct
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
 
@@ -42,6 +43,8 @@ def examine(facts: Facts) -> Candidate | None:
         return None
     if (total is not None and total > MOSTLY_LOST_PCT) or lost.unseen_pct > MOSTLY_LOST_PCT:
         return None
+    if lost.source == "nvml" and loop.opaque and not _seconded(facts):
+        return None
     case = Case(facts)
     case.at_most("device time lost", total, LOST_PCT, "%", lost.source, 2.0)
     case.at_most("boundaries that found the device's queue empty", lost.queue_empty, QUEUED, "", "device", 2.0)
@@ -74,6 +77,14 @@ def examine(facts: Facts) -> Candidate | None:
     )
 
 
+def _seconded(facts: Facts) -> bool:
+    """Whether any other reading stands beside a utilization, which alone proves nothing."""
+    device, machine = facts.device, facts.machine
+    others = (device.power_w, device.mem_pct, device.mem_util_pct, device.clock_ratio, device.sm_active_pct,
+              machine.main_pct, machine.process_pct)  # fmt: skip
+    return any(figure is not None for figure in others)
+
+
 def _queued(facts: Facts, case: Case, busy: float) -> Candidate:
     """The device is the limit by its queue alone: how busy it was is not known."""
     loop, lost, name = facts.loop, facts.lost, facts.device.name
@@ -93,13 +104,16 @@ def _queued(facts: Facts, case: Case, busy: float) -> Candidate:
 
 
 def training_lost(facts: Facts) -> float | None:
-    """Lost device time as a share of the time that is training, evaluation and checkpoints left out."""
+    """Lost device time as a share of the time that is training, evaluation and checkpoints left out.
+
+    A device that spins in the exchange while other ranks are not there yet does nothing either.
+    """
     loop, lost = facts.loop, facts.lost
     if loop is None or lost is None or lost.total_pct is None:
         return None
     if lost.source != "device":
         return lost.total_pct
-    return min(100.0, 100 * lost.total_pct / max(1e-9, 100 - loop.episodic_pct()))
+    return min(100.0, 100 * lost.total_pct / max(1e-9, 100 - loop.episodic_pct()) + waited_pct(facts))
 
 
 def outright(facts: Facts) -> bool:

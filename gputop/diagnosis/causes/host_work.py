@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from gputop.diagnosis.beside import beside_site
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.launching import MANY_READS
 from gputop.diagnosis.loop import Loop, Shape, shape
+from gputop.diagnosis.pauses import pauses
 from gputop.diagnosis.phases import HOST, role
+from gputop.diagnosis.recompiles import recompiles
 from gputop.diagnosis.retries import retries
-from gputop.diagnosis.wording import cost, pct, time
+from gputop.diagnosis.wording import cost, count, pct, time
 from gputop.records import Advice
 
 ID = "host-work"
@@ -34,6 +37,9 @@ def examine(facts: Facts) -> Candidate | None:
         return None
     share = lost.pct(HOST)
     phase = _largest(facts)
+    collecting = _collecting(facts)
+    if collecting is not None and collecting.share_pct >= share / 2:
+        return collecting
     if share < NOTICE_PCT or phase is None:
         return None
     case = Case(facts)
@@ -49,12 +55,19 @@ def examine(facts: Facts) -> Candidate | None:
     main = facts.machine.main_pct
     if main is not None and main >= WORKING_PCT:
         case.at_least("CPU of the training thread", main, WORKING_PCT, "%", "process", 0.5)
-    site = _site(facts, phase)
+    if loop.beside * loop.pct("forward") / (1 - loop.beside) >= share / 2:
+        phase, site = "forward", beside_site(facts.window.sites)
+        case.weigh("forward in which torch was not asked for anything", 100 * loop.beside, True, "%", "stack samples")
+    else:
+        site = _site(facts, phase)
     if loop.opaque and phase == "other" and site is None and lost.source != "device":
         return None
     again = retries(loop)
     if again is not None and (again.excess_pct or 0.0) >= share / 2:
         case.weigh("allocator retries in the long steps", float(again.count), False, "", "steps", 2.0)
+    anew = recompiles(facts)
+    if anew is not None and (anew.excess_pct is None or anew.excess_pct >= share / 2):
+        case.weigh("steps that compile or meet a new shape", float(anew.count), False, "", "steps", 2.0)
     if _reads(loop) >= MANY_READS and loop.ms("sync") >= loop.ms(HOST):
         case.at_most("reads of device values per step", _reads(loop), MANY_READS, "", "steps", 2.0)
     if site is not None:
@@ -70,6 +83,40 @@ def examine(facts: Facts) -> Candidate | None:
         advice=_advice(facts, phase, site, form),
         speedup_limit=speedup(share),
         estimated=HOST in lost.upper,
+    )
+
+
+def _collecting(facts: Facts) -> Candidate | None:
+    """The garbage collector's pauses, in whatever phase they fall: no launch is made meanwhile."""
+    lost, found = facts.lost, pauses(facts)
+    if found is None or lost is None:
+        return None
+    share = found.pct if lost.total_pct is None else min(found.pct, lost.total_pct + lost.unseen_pct)
+    if lost.source == "cpu":
+        share = found.pct
+    if share < NOTICE_PCT:
+        return None
+    case = Case(facts)
+    case.at_least("time in pauses of the garbage collector", share, ENTER_PCT, "%", "events", 2.0)
+    case.at_least("such pauses", float(found.number), 1, "", "events")
+    every = f", one every {found.period} steps" if found.period and found.period > 1 else ""
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=f"Python's garbage collector stops the loop for {time(found.mean_ms)} "
+        f"{count(found.number, 'time')}{every}: {pct(share)} of the time",
+        evidence=case.evidence,
+        advice=[
+            Advice(
+                do="collect at moments of your own choice, and leave out what lives for the whole run",
+                why="each collection walks over every object that the script has made",
+                code="gc.collect()\ngc.freeze()  # after model, loader and dataset are there\ngc.disable()\n"
+                "if step % 1000 == 0:\n    gc.collect()",
+            )
+        ],
+        speedup_limit=speedup(share),
     )
 
 
@@ -98,6 +145,8 @@ def _headline(facts: Facts, share: float, phase: str, site: str | None, form: Sh
     loop = facts.loop
     assert loop is not None
     what = "work in the loop outside forward, backward and optimizer" if phase == "other" else f"the phase {phase!r}"
+    if phase == "forward":
+        what = "work in the loop between the batch and backward, beside the model,"
     if loop.opaque and phase == "other":
         what = "work in the loop"
     idle = " with the device idle" if facts.device.on_gpu and share else ""
@@ -109,6 +158,8 @@ def _headline(facts: Facts, share: float, phase: str, site: str | None, form: Sh
 
 
 def _advice(facts: Facts, phase: str, site: str | None, form: Shape) -> list[Advice]:
+    if phase == "forward" and site is None:
+        site = "what comes between batch and backward"
     place = site or (f"the code in phase {phase!r}" if phase != "other" else "the code after the optimizer's step")
     rare = form.period is not None and form.period > 1 and not form.steady
     first = Advice(

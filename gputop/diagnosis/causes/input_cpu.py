@@ -124,9 +124,8 @@ def _starving(facts: Facts) -> Candidate | None:
     late = wait.late_share
     if late is not None and (late < LATE_SHARE or blocked(facts, wait)) and (room is None or room >= FREE_SHARE):
         case.at_most("waits with later batches ready", 100 * late, 100 * LATE_SHARE, "%", "steps")
-    site = worker_site(facts)
-    if site is not None:
-        case.weigh("where a worker was found most often", site, True, None, "stack samples", 0.0)
+    for site, pct in worker_lines(facts):
+        case.weigh(f"a worker's work that is at {site}", pct, True, "%", "stack samples", 0.0)
     return Candidate(
         cause=ID,
         family=FAMILY,
@@ -172,14 +171,13 @@ def _headline(facts: Facts, text: str) -> str:
     return f"{text}: {at}, {cores} taken ({count(machine.own_pct / 100, 'core')} by this run)"
 
 
-def worker_site(facts: Facts) -> str | None:
-    """The user's line at which a sampled loader worker was found most often; None where none was sampled."""
-    seen: dict[str, int] = {}
-    for record in facts.window.sites:
-        for sample in record.sites:
-            if sample.phase == "worker":
-                seen[sample.site] = seen.get(sample.site, 0) + sample.samples
-    return max(seen, key=seen.__getitem__) if seen else None
+def worker_lines(facts: Facts) -> list[tuple[str, float]]:
+    """The three hottest of the user's lines in the loader worker that was looked into, and what percentage of its work
+    each is; none where none was looked into."""
+    sites = [one for one in facts.window.worker.sites if one.phase == "worker"] if facts.window.worker else []
+    whole = sum(one.samples for one in sites)
+    hottest = sorted(sites, key=lambda one: -one.samples)[:3]
+    return [(one.site, 100 * one.samples / whole) for one in hottest]
 
 
 def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
@@ -189,7 +187,7 @@ def _advice(facts: Facts, batch_ms: float | None) -> list[Advice]:
     return [
         Advice(
             do="do less CPU work per sample"
-            + (f", most of it at {site}" if (site := worker_site(facts)) else "")
+            + (f", most of it at {lines[0][0]}" if (lines := worker_lines(facts)) else "")
             + f": {CHEAPER}"
             + (", augment on the GPU" if facts.device.on_gpu else ""),
             why=f"{cost} and no core is left, so more workers would only take turns"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, TAIL_RATIO, heavy_tailed, remote
+from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, LONG_SAMPLE_MS, TAIL_RATIO, heavy_tailed, long_samples, remote
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     ENTER_PCT,
@@ -14,7 +14,7 @@ from gputop.diagnosis.input_wait import (
     loader_code,
     waits,
 )
-from gputop.diagnosis.wording import size
+from gputop.diagnosis.wording import pct, size, time
 from gputop.records import Advice, clean
 
 ID = "input-disk"
@@ -25,6 +25,14 @@ DISK_BUSY_PCT = 80.0
 
 IOWAIT_PCT = 10.0
 """CPU time waiting for I/O, percent of all cores: with idle cores beside it, only disks are awaited."""
+
+
+SMALL_READS_BYTES_S = 25e6
+"""Bytes a second of a disk that is busy all the time below which its reads are small or scattered: any disk reads more
+in one go (an old one 100 MB/s)."""
+
+COLD_PCT = 50.0
+"""Part of what the run reads that the page cache has, percent, below which it is cold or too small."""
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -57,12 +65,15 @@ def examine(facts: Facts) -> Candidate | None:
         case.at_least(
             "longest wait over the median one", form.max_ms / max(form.median_ms, 1e-3), TAIL_RATIO, "x", "steps"
         )
+    long = None if tailed else long_samples(facts, wait)
+    if long is not None:
+        case.at_least("worker time for one sample", long, LONG_SAMPLE_MS, "ms", "steps")
     if machine.worker_pct is not None:
         if machine.worker_pct <= IDLE_WORKER_PCT:
             case.at_most("CPU of each worker", machine.worker_pct, IDLE_WORKER_PCT, "%", "process")
         else:
             case.at_most("CPU of each worker", machine.worker_pct, BUSY_WORKER_PCT, "%", "process")
-    if not (busy or tailed or (away and (machine.worker_pct or 0) <= IDLE_WORKER_PCT)):
+    if not (busy or tailed or long or (away and (machine.worker_pct or 0) <= IDLE_WORKER_PCT)):
         return None
     if machine.disk_busy_pct is None and machine.iowait_pct is None and stuck is None:
         case.missing(2.0)
@@ -71,7 +82,7 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=wait.lost_pct,
         fit=case.fit,
-        headline=f"{waits(wait)}: {_what(facts, away, tailed)}",
+        headline=f"{waits(wait)}: {_what(facts, away, tailed, long)}",
         evidence=case.evidence,
         advice=_advice(facts, wait, away),
         speedup_limit=speedup(wait.lost_pct, _floor(facts) if wait.workers else 0.0),
@@ -85,7 +96,7 @@ def _floor(facts: Facts) -> float:
     return min(computing, machine.worker_pct or 0.0)
 
 
-def _what(facts: Facts, away: str | None, tailed: bool) -> str:
+def _what(facts: Facts, away: str | None, tailed: bool, long: float | None) -> str:
     machine = facts.machine
     parts = []
     if machine.disk_busy_pct is not None and machine.disk_busy_pct >= DISK_BUSY_PCT:
@@ -93,12 +104,36 @@ def _what(facts: Facts, away: str | None, tailed: bool) -> str:
     if machine.iowait_pct is not None and machine.iowait_pct >= IOWAIT_PCT:
         parts.append(f"{machine.iowait_pct:.0f} % of CPU time awaits I/O")
     if machine.disk_read_bytes_s:
-        parts.append(f"reading {size(machine.disk_read_bytes_s)}/s")
+        scattered = " in small or scattered reads" if _small_reads(facts) else ""
+        parts.append(f"reading {size(machine.disk_read_bytes_s)}/s{scattered}")
+    if (cache := _cache(facts)) is not None:
+        parts.append(cache)
     if away:
         parts.append(f"the data lies on {away}")
     if not parts and tailed:
         parts.append("waits come irregularly and are very long, as slow storage makes them")
+    if not parts and long:
+        parts.append(f"a sample takes {time(long)} of a worker, far more than decoding does")
     return ", ".join(parts) or "the workers wait for storage"
+
+
+def _small_reads(facts: Facts) -> bool:
+    """Whether a disk that is busy all the time yields little."""
+    machine = facts.machine
+    busy = machine.disk_busy_pct is not None and machine.disk_busy_pct >= DISK_BUSY_PCT
+    return busy and machine.disk_read_bytes_s is not None and 0 < machine.disk_read_bytes_s < SMALL_READS_BYTES_S
+
+
+def _cache(facts: Facts) -> str | None:
+    """What the page cache had of the reads: cold in the first pass, too small where later passes read anew."""
+    machine, loop = facts.machine, facts.loop
+    if machine.cached_pct is None or machine.cached_pct >= COLD_PCT or loop is None:
+        return None
+    had = f"the page cache had {pct(machine.cached_pct)} of it"
+    latest = loop.steps[-1].epoch
+    if loop.firsts or (latest or 0) > 0:
+        return f"{had} though it was read before: the data set has outgrown it"
+    return f"{had}, cold in a first pass" if latest == 0 else had
 
 
 def _advice(facts: Facts, wait: InputWait, away: str | None) -> list[Advice]:
@@ -121,4 +156,4 @@ def _advice(facts: Facts, wait: InputWait, away: str | None) -> list[Advice]:
                 code=loader_code(facts, num_workers=more),
             )
         )
-    return advice
+    return advice[::-1] if not away and _small_reads(facts) else advice

@@ -66,6 +66,7 @@ def examine(facts: Facts) -> Candidate | None:
         ("CPU of each worker", machine.worker_pct, THREADED_PCT, "%"),
         ("workers for each usable core", crowd, CROWDED, ""),
         ("time each worker waits for a core", queued, 100 - STARVED_WORKER_PCT, "%"),
+        ("threads that want each core", _churn(machine) if full else None, LOAD_PER_CORE, ""),
         ("time held back by the CPU quota", held, 100 * QUOTA_SHARE, "%"),
     ):
         return None
@@ -138,10 +139,19 @@ def _queued_pct(machine: Machine, worker_pct: float) -> float:
     return 100 - worker_pct if machine.worker_wait_pct is None else machine.worker_wait_pct
 
 
+def _churn(machine: Machine) -> float | None:
+    """Threads that want each core, where the workers are not seen and the kernel's share tells of much switching."""
+    switching = machine.system_pct is not None and machine.system_pct >= SYSTEM_PCT
+    return machine.load_per_core if machine.worker_pct is None and switching else None
+
+
 def _compute(machine: Machine, workers: int) -> bool:
-    """Whether the workers use the cores, as far as is known, rather than wait for something else."""
+    """Whether the workers use the cores, as far as is known, rather than wait for something else.
+
+    Not where they are seen and their use is not known yet, as in the first look at them.
+    """
     if machine.worker_pct is None or not machine.cores:
-        return True
+        return machine.workers is None
     wanted = machine.worker_pct + (machine.worker_wait_pct or 0.0)
     return workers * wanted >= 100 * COMPUTE_SHARE * machine.cores
 

@@ -18,6 +18,13 @@ RARE_SHARE = 0.2
 """Share of the steps up to which long waits are single ones; with more, the 95th percentile says how long they are."""
 
 
+PREFETCH = 2
+"""Batches that each worker makes ahead, where the loader does not say: PyTorch's own default."""
+
+MOST_HIDDEN = 3.0
+"""Slow samples for each long wait at most: of more, the waits would follow each other."""
+
+
 def examine(facts: Facts) -> Candidate | None:
     """Whether waits come from the order of delivery; only the loader's own queue can tell."""
     wait = input_wait(facts)
@@ -51,11 +58,18 @@ def examine(facts: Facts) -> Candidate | None:
 
 
 def _floor_pct(facts: Facts, wait: InputWait, longest_ms: float) -> float:
-    """What of the step the workers need in any order, percent: each long wait was a sample that took about the longest,
-    and all of them are shared out among the workers."""
-    if not wait.workers or facts.loop is None:
+    """What of the step the workers need in any order, percent: all slow samples, shared out among the workers.
+
+    Each long wait was a sample that took about the longest; those among the batches that were made meanwhile show in no
+    wait. The other workers have so many before them, one of them half done: a wait comes in as many batches and then in
+    as many as there are from one slow sample to the next.
+    """
+    if not wait.workers or facts.loop is None or not wait.shape.long_steps:
         return 0.0
-    return 100 * wait.shape.long_steps / facts.loop.n * longest_ms / wait.workers / wait.step_ms
+    ahead = ((facts.loader.prefetch_factor if facts.loader else None) or PREFETCH) - 0.5
+    between = facts.loop.n / wait.shape.long_steps
+    apart = max(between - ahead * (wait.workers - 1), between / MOST_HIDDEN)
+    return 100 * longest_ms / apart / wait.workers / wait.step_ms
 
 
 def _advice(facts: Facts, in_order: bool | None) -> list[Advice]:

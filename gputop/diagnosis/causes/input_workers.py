@@ -6,11 +6,14 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import (
     DISK_WAIT_SHARE,
+    FEW_WORKERS,
     LATE_SHARE,
+    LONG_SAMPLE_MS,
     UNEVEN,
     blocked,
     delivered,
     heavy_tailed,
+    long_samples,
     remote,
     takes_turns,
 )
@@ -70,6 +73,8 @@ def examine(facts: Facts) -> Candidate | None:
         case.weigh("fetching waits rather than computes", "yes", True, None, "process", 2.0)
     elif wait.room_share is None:
         case.missing(1.0)
+        if wait.workers and machine.worker_pct is not None and machine.worker_pct >= BUSY_WORKER_PCT:
+            case.at_most("workers that never rest", float(wait.workers), FEW_WORKERS, "workers", "loader", 0.75)
     else:
         room = 100 * wait.room_share
         case.at_least("usable cores that this run leaves", room, 100 * FREE_SHARE, "%", "host", 2.0)
@@ -97,6 +102,8 @@ def examine(facts: Facts) -> Candidate | None:
     away = remote(facts)
     if away and wait.workers and wait.waiting:
         case.weigh("file system of the data set", away, False, None, "loader", 2.0)
+    if (long := long_samples(facts, wait)) is not None:
+        case.at_most("worker time for one sample", long, LONG_SAMPLE_MS, "ms", "steps", 2.0)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)
     case.at_most("disk busy", machine.disk_busy_pct, QUIET_DISK_PCT, "%", "host", 0.75)
     if wait.late_share is not None and (held_up or wait.late_share < LATE_SHARE):

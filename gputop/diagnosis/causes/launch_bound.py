@@ -7,6 +7,9 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.idle_time import STARVED
 from gputop.diagnosis.launching import Launching, fused_update, launching
+from gputop.diagnosis.loop import Loop
+from gputop.diagnosis.machine import OPERATORS_PCT, busiest_pct
+from gputop.diagnosis.recompiles import recompiles
 from gputop.diagnosis.retries import retries
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
@@ -31,6 +34,12 @@ LOW_POWER = 0.5
 
 RETRYING = 0.1
 """Allocator retries per step from which they, and not the launches, may be what the device waits for."""
+
+LAUNCHING_PCT = 50.0
+"""CPU of the training (one core = 100) below which it waits for something rather than launches."""
+
+LONG_STEP_MS = 5_000.0
+"""Step time, ms, from which launches hardly fill it: at 20 µs each, that would be a quarter of a million."""
 
 SMALL_MODEL_PARAMS = 10_000_000
 """Parameters from which a model is none of the tiny ones, so that starved launches are a fault of the loop."""
@@ -67,6 +76,10 @@ def examine(facts: Facts) -> Candidate | None:
     again = retries(loop)
     if again is not None and again.rate >= RETRYING:
         case.at_most("allocator retries per step", again.rate, RETRYING, "", "steps", 2.0)
+    anew = recompiles(facts)
+    if anew is not None and (anew.told or (anew.excess_pct or 0.0) >= share / 2):
+        case.weigh("steps that compile or meet a new shape", float(anew.count), False, "", "steps", 2.0)
+    _weigh_host(facts, case, loop)
     if loop.opaque:
         case.missing(3.0)
     return Candidate(
@@ -81,6 +94,17 @@ def examine(facts: Facts) -> Candidate | None:
         estimated=idle.estimated,
         upper=idle.upper,
     )
+
+
+def _weigh_host(facts: Facts, case: Case, loop: Loop) -> None:
+    """What the training's process does meanwhile: launching keeps one thread busy, no more and no less."""
+    at_work = busiest_pct(facts.machine)
+    if at_work is not None and at_work < LAUNCHING_PCT:
+        case.at_least("CPU of the training", at_work, LAUNCHING_PCT, "%", "process", 2.0)
+    if at_work is not None and at_work >= OPERATORS_PCT:
+        case.at_most("CPU of the training", at_work, OPERATORS_PCT, "%", "process", 2.0)
+    if loop.median_ms >= LONG_STEP_MS:
+        case.at_most("step time", loop.median_ms, LONG_STEP_MS, "ms", "steps", 2.0)
 
 
 def _share(idle: Launching) -> float:

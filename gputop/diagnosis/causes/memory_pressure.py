@@ -1,9 +1,11 @@
-"""Device memory is so full that the allocator retries, or host memory that it swaps."""
+"""Device memory is so full that the allocator retries or spills to the host, or host memory that it swaps."""
 
 from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.device import reserves
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.machine import busiest_pct
 from gputop.diagnosis.phases import COMPUTE
 from gputop.diagnosis.retries import Retries, retries
 from gputop.diagnosis.wording import count, pct, size
@@ -27,11 +29,20 @@ SWAP_BYTES_S = 1_000_000.0
 STORM_BYTES_S = 10_000_000.0
 """Swap-in rate from which whatever the run waits for may be its own pages: thousands of faults a second."""
 
+BRIM_PCT = 97.0
+"""Device memory in use, percent, beyond what frameworks reserve at most (90 to 95): the rest spills to the host."""
+
+CALM_PCT = 50.0
+"""CPU of the training (one core = 100) below which it neither launches nor works while the device rests."""
+
 NOTICE_PCT = 5.0
 """Percent of the step from which it is examined at all."""
 
 ENTER_PCT = 10.0
 """Percent of the step from which it is worth naming."""
+
+
+SMALLER = Advice(do="a smaller batch, or gradient checkpointing", why="what exceeds the card lies in host memory")
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -42,7 +53,7 @@ def examine(facts: Facts) -> Candidate | None:
     if found is not None and found.rate >= RETRIES_PER_STEP:
         return _retrying(facts, found)
     rate = facts.machine.swap_in_bytes_s
-    return _swapping(facts, rate) if rate is not None and rate >= SWAP_BYTES_S else None
+    return _swapping(facts, rate) if rate is not None and rate >= SWAP_BYTES_S else _spilling(facts)
 
 
 def _retrying(facts: Facts, found: Retries) -> Candidate | None:
@@ -94,6 +105,28 @@ def _swapping(facts: Facts, rate: float) -> Candidate | None:
         )
     ]
     return _candidate(case, share, f"the machine is short of memory and swaps in {size(rate)}/s", advice)
+
+
+def _spilling(facts: Facts) -> Candidate | None:
+    """Memory full to the brim while neither device nor host works in the model's own phases: pages come and go."""
+    device, lost, busy = facts.device, facts.lost, busiest_pct(facts.machine)
+    if not device.on_gpu or lost is None or lost.total_pct is None or reserves(facts.window.run):
+        return None
+    if device.mem_pct is None or device.mem_pct < BRIM_PCT or busy is None or busy >= CALM_PCT:
+        return None
+    share = sum(lost.pct(part) for part in COMPUTE)
+    if share < NOTICE_PCT:
+        return None
+    case = Case(facts)
+    case.at_least("device idle where work is launched", share, ENTER_PCT, "%", lost.source, 1.5)
+    case.at_least("device memory in use", device.mem_pct, BRIM_PCT, "%", "driver", 1.5)
+    case.at_most("CPU of the training", busy, CALM_PCT, "%", "process", 1.5)
+    case.missing(1.0)
+    advice = [SMALLER]
+    text = (
+        f"device memory is {pct(device.mem_pct)} full while device and CPU both rest: it seems to spill to host memory"
+    )
+    return _candidate(case, share, text, advice)
 
 
 def _candidate(case: Case, share: float, text: str, advice: list[Advice]) -> Candidate:

@@ -24,7 +24,7 @@ BUSY_THREAD_PCT = 85.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the device idles while the optimizer's many small operations are dispatched."""
     loop, lost = facts.loop, facts.lost
-    if loop is None or lost is None or not facts.device.on_gpu:
+    if loop is None or lost is None or facts.device.on_gpu is False:
         return None
     idle = launching(facts)
     share = idle.optimizer_pct if idle is not None else loop.pct("optimizer")

@@ -60,6 +60,9 @@ def examine(facts: Facts) -> Candidate | None:
     if not idle.upper and lost.device_ms:
         busy = loop.mean_ms * max(0.0, 1 - (lost.total_pct or 0.0) / 100)
         case.at_most("device time of a step", busy, TINY_BUSY_MS, "ms", "device")
+    elif lost.source == "nvml" and device.util_pct is not None:
+        at_most = loop.mean_ms * device.util_pct / 100
+        case.at_most("device time of a step, by its utilization", at_most, TINY_BUSY_MS, "ms", "driver")
     if (device.mem_pct is None and params is None) or case.fit < SURE_FIT:
         return None
     return Candidate(

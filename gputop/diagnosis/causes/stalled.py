@@ -18,6 +18,10 @@ SILENCE_STEPS = 20.0
 """The same in usual long steps (99th percentile): a run of slow steps is given longer."""
 
 
+LATEST = 10
+"""The window's last steps, of which the one that ended last is the latest activity: loops may overlap."""
+
+
 def examine(facts: Facts, p99_ms: float | None = None) -> Candidate | None:
     """Whether the run stands still. `p99_ms`: its usual long step, where the window no longer holds any."""
     window = facts.window
@@ -60,7 +64,7 @@ def examine(facts: Facts, p99_ms: float | None = None) -> Candidate | None:
 
 
 def _last_activity(facts: Facts) -> int | None:
-    ends = [step.t + step.dur_ns for step in facts.window.steps[-50:]]
+    ends = [step.t + step.dur_ns for step in facts.window.steps[-LATEST:]]
     if facts.window.last_step_end_ns is not None:
         ends.append(facts.window.last_step_end_ns)
     return max(ends, default=None)

@@ -6,7 +6,8 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.numbers import median
 from gputop.diagnosis.phases import HOST
-from gputop.diagnosis.ranks import Rank, ranks
+from gputop.diagnosis.ranks import Rank, ranks, usual_of
+from gputop.diagnosis.waiting import waited_for
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
 
@@ -19,6 +20,12 @@ LATE_PCT = 15.0
 ALONE_RATIO = 2.0
 """The latest rank's excess over the next one's from which it is alone: with several late, the cause is common."""
 
+SAME_RANK = 0.75
+"""Share of the waiting, step by step, that must be for the same rank: where they take turns, they are all slow."""
+
+READY = 0.75
+"""Batches that lie ready when a rank asks for one, of the most that do, from which its loader keeps up."""
+
 NAMES = {
     "data": "waiting for data",
     "h2d": "copying to the device",
@@ -26,6 +33,8 @@ NAMES = {
     "backward": "backward",
     "optimizer": "the update",
     HOST: "its own host work",
+    "eval": "validating",
+    "checkpoint": "saving",
 }
 """What a rank is late with, in words."""
 
@@ -41,27 +50,38 @@ def examine(facts: Facts) -> Candidate | None:
     if len(sides) == 2:
         usual = following.total
     excess = late.total - usual
-    share = 100 * excess / loop.mean_ms
+    share = min(100.0, 100 * excess / late.step_ms)
     if share < LATE_PCT / 2:
         return None
-    part = max(late.own, key=lambda part: late.own[part] - (median([side.own[part] for side in sides]) or 0.0))
+    part = max(late.own, key=lambda part: late.own[part] - usual_of(sides, part))
     case = Case(facts)
     case.at_least("time by which one rank is late", share, LATE_PCT, "%", "steps", 2.0)
     if len(sides) > 2:
-        alone = excess / max(following.total - usual, 0.02 * loop.mean_ms)
+        alone = excess / max(following.total - usual, 0.02 * late.step_ms)
         case.at_least("its delay over the next rank's", alone, ALONE_RATIO, "x", "steps", 2.0)
+    turn = waited_for(sides, late)
+    if (turn is not None and turn < SAME_RANK) or (part == "data" and _all_starve(sides, late)):
+        return None
+    case.at_least("of the ranks' waiting, for this one", turn, SAME_RANK, "", "steps")
     return Candidate(
         cause=ID,
         family=FAMILY,
-        share_pct=min(100.0, share),
+        share_pct=share,
         fit=case.fit,
-        headline=f"rank {late.rank} arrives {time(excess)} late in each step of {time(loop.mean_ms)}, with "
-        f"{NAMES[part]}: the other {len(sides) - 1} wait for it ({pct(share)} of the step)",
+        headline=f"rank {late.rank} arrives {time(excess)} late in each step of {time(late.step_ms)}, with "
+        f"{NAMES[part]}: {'the other waits' if len(sides) == 2 else f'the other {len(sides) - 1} wait'} for it "
+        f"({pct(share)} of the step)",
         evidence=case.evidence,
         advice=_advice(late, part),
-        speedup_limit=speedup(min(100.0, share)),
+        speedup_limit=speedup(share),
         beside=True,
     )
+
+
+def _all_starve(sides: list[Rank], late: Rank) -> bool:
+    """Whether the others' loaders don't keep up either, or the late rank's own does, and something else delays it."""
+    others = median([side.ready for side in sides if side is not late and side.ready is not None])
+    return (others is not None and others < READY) or (late.ready is not None and late.ready >= READY)
 
 
 def _advice(late: Rank, part: str) -> list[Advice]:
@@ -74,6 +94,13 @@ def _advice(late: Rank, part: str) -> list[Advice]:
             Advice(
                 do=f"spread or drop what only rank {late.rank} does (logging, metrics, saving)",
                 why="every rank waits while one works",
+            )
+        ]
+    if part == "checkpoint":
+        return [
+            Advice(
+                do=f"have rank {late.rank} save in the background or less often, or every rank its own part",
+                why="every rank waits while one writes",
             )
         ]
     return [

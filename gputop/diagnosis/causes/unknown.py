@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.waiting import waited_pct
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
 ID = "unknown"
 FAMILY = "state"
+
+OTHERS_PCT = 10.0
+"""Percent of the step that a rank waits for others from which that is what is said of it."""
 
 
 def examine(facts: Facts) -> Candidate:
@@ -17,6 +21,11 @@ def examine(facts: Facts) -> Candidate:
     loop, lost = facts.loop, facts.lost
     if loop is None:
         said = "no training step was seen"
+    elif waited_pct(facts) >= OTHERS_PCT:
+        said = (
+            f"the device waits {pct(waited_pct(facts))} of a {time(loop.mean_ms)} step in the exchange for other "
+            "ranks, which take turns in being last: their own verdicts say why"
+        )
     elif lost is not None and lost.total_pct is not None and facts.device.on_gpu:
         said = f"the device idles {pct(lost.total_pct)} of a {time(loop.mean_ms)} step, unexplained by what is known"
     else:

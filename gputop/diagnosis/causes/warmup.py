@@ -5,6 +5,8 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.loop import Loop
+from gputop.diagnosis.phases import COMPUTE, HOST
+from gputop.diagnosis.recompiles import NEW_SHAPES, recompiles
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
@@ -20,8 +22,9 @@ ENTER_PCT = 10.0
 WARM_SHARE = 0.5
 """Share of the window's wall time in first, slow steps from which the run is still warming up."""
 
-NEW_SHAPES = 3
-"""Steps with a new input shape, or recompilations, from which they are a pattern."""
+TUNING_MS = 500.0
+"""Step time, ms, from which a step that meets a new shape tunes for it: launches alone are seldom as many (reports had
+0.6 to 2.3 s for each new shape, 0.02 s for a known one)."""
 
 
 def examine(facts: Facts) -> Candidate | None:
@@ -53,32 +56,28 @@ def _warming(facts: Facts, loop: Loop, warm: float) -> Candidate:
 
 
 def _recompiling(facts: Facts, loop: Loop) -> Candidate | None:
-    shapes = [step.shapes for step in loop.steps]
-    fresh = {
-        index
-        for index in range(1, loop.n)
-        if shapes[index] is not None and shapes[index - 1] is not None and shapes[index] != shapes[index - 1]
-    }
-    compiles = [event.t for event in facts.window.events if event.kind == "recompile"]
-    for t in compiles:
-        fresh |= {index for index, step in enumerate(loop.steps) if step.t <= t < step.t + step.dur_ns}
-    if max(len(fresh), len(compiles)) < NEW_SHAPES:
+    again = recompiles(facts)
+    if again is None:
         return None
-    extra = sum(max(0.0, loop.dur[index] - _ordinary(loop, fresh)) for index in fresh)
-    share = 100 * extra / sum(loop.dur)
-    if share < ENTER_PCT / 2:
-        return None
-    latest = next((number for number in reversed(shapes) if number is not None), None)
     case = Case(facts)
+    share = again.excess_pct
+    if share is None:
+        share = _all_anew(facts, loop)
+    if share is None or share < ENTER_PCT / 2:
+        return None
     case.at_least("time lost in steps that compile or meet a new shape", share, ENTER_PCT, "%", "steps", 2.0)
-    case.at_least("such steps", float(len(fresh)), NEW_SHAPES, "", "steps")
-    seen = f" ({latest} shapes so far)" if latest is not None else ""
+    case.at_least("such steps", float(again.count), NEW_SHAPES, "", "steps")
+    if again.excess_pct is None:
+        case.at_least("step time", loop.median_ms, TUNING_MS, "ms", "steps")
+        case.weigh("compilations told of", float(again.told), again.told > 0 or None, "", "events", 1.5)
+        case.missing(1.0)
+    seen = f" ({again.shapes} shapes so far)" if again.shapes is not None else ""
     return Candidate(
         cause=ID,
         family=FAMILY,
         share_pct=share,
         fit=case.fit,
-        headline=f"compiling or tuning again for new input shapes{seen}: {count(len(fresh), 'step')} of {loop.n} "
+        headline=f"compiling or tuning again for new input shapes{seen}: {count(again.count, 'step')} of {loop.n} "
         f"lose {pct(share)} of the time",
         evidence=case.evidence,
         advice=[
@@ -89,14 +88,22 @@ def _recompiling(facts: Facts, loop: Loop) -> Candidate | None:
             )
         ],
         speedup_limit=speedup(share),
+        estimated=again.excess_pct is None,
         beside=True,
     )
 
 
-def _ordinary(loop: Loop, fresh: set[int]) -> float:
-    """Median time of the other steps, or the shortest step where all are new."""
-    others = sorted(loop.dur[index] for index in range(loop.n) if index not in fresh)
-    return others[len(others) // 2] if others else min(loop.dur)
+def _all_anew(facts: Facts, loop: Loop) -> float | None:
+    """Where each step meets a new shape, none tells what it takes otherwise: device time lost where work is launched.
+
+    None where that is not known, or where steps are too short for it: variable lengths alone cost nothing.
+    """
+    again, lost = recompiles(facts), facts.lost
+    if again is None or lost is None or lost.total_pct is None or lost.source == "cpu":
+        return None
+    if not again.told and loop.median_ms < TUNING_MS:
+        return None
+    return sum(lost.pct(part) for part in (*COMPUTE, HOST))
 
 
 def starting(facts: Facts) -> Candidate:

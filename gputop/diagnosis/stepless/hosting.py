@@ -20,9 +20,6 @@ TRICKLE_PCT = 35.0
 FULL_MEM_PCT = 85.0
 """Device memory in use, percent, from which a device that hardly works holds a real model: no small one."""
 
-BRIM_MEM_PCT = 97.0
-"""Device memory in use, percent, beyond what frameworks reserve at most (90 to 95): the rest spills to the host."""
-
 
 def neighbours(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     """Cores that others have, or that a quota withholds."""
@@ -32,7 +29,8 @@ def neighbours(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     )
     free = free_share(facts)
     held = 100 * (machine.throttled_share or 0.0)
-    if seen.idle < IDLE_PCT:
+    runs = seen.main is not None and seen.main >= BUSY_MAIN_PCT  # nobody keeps the training thread from a core
+    if seen.idle < IDLE_PCT or (runs and not seen.workers):
         return
     case = idle_case(facts, seen)
     full = free is not None and free <= host_contention.FREE_SHARE
@@ -106,7 +104,7 @@ def small(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     device, model = facts.device, facts.window.model
     params = model.param_count if model else None
     tiny = params is not None and params <= small_model.TINY_PARAMS
-    if seen.idle < IDLE_PCT or (seen.worker or 0.0) >= BUSY_WORKER_PCT:
+    if seen.idle < IDLE_PCT or seen.util <= 0 or (seen.worker or 0.0) >= BUSY_WORKER_PCT:
         return
     case = idle_case(facts, seen)
     case.at_most("device memory in use", seen.mem, small_model.LOW_MEMORY_PCT, "%", "driver", 0.5 if tiny else 1.0)
@@ -129,14 +127,14 @@ def small(facts: Facts, seen: Seen) -> Iterator[Candidate]:
 
 def spill(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     calm = seen.main is not None and seen.main < BUSY_MAIN_PCT and (seen.worker or 0.0) < BUSY_WORKER_PCT
-    if seen.idle < IDLE_PCT or seen.mem is None or seen.mem < BRIM_MEM_PCT or not calm:
+    if seen.idle < IDLE_PCT or seen.mem is None or seen.mem < memory_pressure.BRIM_PCT or not calm:
         return
     case = idle_case(facts, seen)
-    case.at_least("device memory in use", seen.mem, BRIM_MEM_PCT, "%", "driver", 1.5)
+    case.at_least("device memory in use", seen.mem, memory_pressure.BRIM_PCT, "%", "driver", 1.5)
     case.at_most("CPU of the training thread", seen.main, BUSY_MAIN_PCT, "%", "process")
     case.missing(1.0)
     yield named(
         memory_pressure.ID, memory_pressure.FAMILY, case, seen.idle,
         f"{idles(seen)}, and the CPU too, with device memory {pct(seen.mem)} full: it may spill to host memory",
-        [Advice(do="a smaller batch, or gradient checkpointing", why="what exceeds the card lies in host memory")],
+        [memory_pressure.SMALLER],
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.causes import input_cpu, input_disk, input_oversubscribed, input_workers
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, remote
+from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, FEW_WORKERS, remote
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     CHEAPER,
@@ -21,8 +21,8 @@ from gputop.diagnosis.stepless.seen import BUSY_MAIN_PCT, IDLE_PCT, Seen, idle_c
 from gputop.diagnosis.wording import count
 from gputop.records import Advice
 
-FEW_WORKERS = 2
-"""Loader workers up to which any machine is taken to have more cores, where their number is not known."""
+CROWD_TAKES_PCT = 70.0
+"""Usable cores, percent, that many workers must take together for them to crowd each other."""
 
 
 def loader(facts: Facts, seen: Seen) -> Iterator[Candidate]:
@@ -67,6 +67,31 @@ def loader(facts: Facts, seen: Seen) -> Iterator[Candidate]:
             [Advice(do=f"do less CPU work per sample: {CHEAPER}",
                     why="the workers never rest, the device does")],
         )  # fmt: skip
+
+
+def crowd(facts: Facts, seen: Seen) -> Iterator[Candidate]:
+    """Workers that share too few cores: none of them gets much of one, and together they use all that there is."""
+    machine, workers = facts.machine, seen.workers
+    if seen.idle < IDLE_PCT or not workers or seen.worker is None or not machine.cores:
+        return
+    each, taken = workers / machine.cores, workers * seen.worker / machine.cores
+    if each < input_oversubscribed.CROWDED or taken < CROWD_TAKES_PCT or seen.worker >= BUSY_WORKER_PCT:
+        return
+    case = idle_case(facts, seen)
+    case.at_least("workers for each usable core", each, input_oversubscribed.CROWDED, "", "loader", 2.0)
+    case.at_least("usable cores that the workers take", taken, CROWD_TAKES_PCT, "%", "process", 1.5)
+    case.at_most("CPU time waiting for I/O", machine.iowait_pct, input_cpu.QUIET_IOWAIT_PCT, "%", "host", 0.75)
+    case.missing(0.5)
+    of = f" of {machine.cores_all}" if machine.cores_all and machine.cores_all > machine.cores else ""
+    fewer = max(1, int(machine.cores) - 1)
+    advice = Advice(do=f"num_workers {workers} → {fewer}, or let the process use more cores",
+                    why=f"{count(workers, 'worker')} take turns on {count(machine.cores, 'core')}",
+                    code=loader_code(facts, num_workers=fewer))  # fmt: skip
+    yield named(
+        input_oversubscribed.ID, input_oversubscribed.FAMILY, case, seen.idle,
+        f"{idles(seen)} while {count(workers, 'loader worker')} share {count(machine.cores, 'usable core')}{of}",
+        [advice],
+    )  # fmt: skip
 
 
 def _has_room(facts: Facts, seen: Seen, case: Case) -> bool:

@@ -7,11 +7,39 @@ from collections.abc import Iterator
 import msgspec
 
 from gputop.diagnosis.candidate import Candidate, Case
-from gputop.diagnosis.causes import comm_bound, cpu_fallback, gpu_bound, gpu_contention, throttled
+from gputop.diagnosis.causes import comm_bound, cpu_fallback, gpu_bound, gpu_contention, idle, throttled
+from gputop.diagnosis.device import own_pid
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.machine import busiest_pct
 from gputop.diagnosis.stepless.seen import BUSY_MAIN_PCT, IDLE_PCT, NOTICE, SEE_STEPS, Seen, named
 from gputop.diagnosis.wording import count, pct
 from gputop.records import Advice
+
+RESTING_PCT = 5.0
+"""CPU of a process and of each of its workers (one core = 100) below which it does nothing worth the name."""
+
+
+def rests(facts: Facts, seen: Seen) -> Candidate | None:
+    """A process that is there and does nothing: no kernel in any sample, and hardly any CPU."""
+    utils = [gpu.util_pct or 0.0 for gpu in facts.window.gpu]
+    utils += [value for burst in facts.window.bursts for value in burst.util_pct]
+    at_work = busiest_pct(facts.machine)
+    if at_work is None or max(utils, default=100.0) >= 1 or max(at_work, seen.worker or 0.0) >= RESTING_PCT:
+        return None
+    case = Case(facts)
+    case.at_most("GPU utilization", seen.util, 1, "%", "driver", 2.0)
+    case.at_most("CPU of the training", at_work, RESTING_PCT, "%", "process", 2.0)
+    return Candidate(
+        cause=idle.ID,
+        family=idle.FAMILY,
+        share_pct=0.0,
+        fit=case.fit,
+        headline=f"process {own_pid(facts.window)} is there, but neither the GPU nor the CPU does anything for it",
+        evidence=case.evidence,
+        advice=[SEE_STEPS],
+        state=True,
+        notices=[NOTICE],
+    )
 
 
 def device_works(facts: Facts, seen: Seen) -> Iterator[Candidate]:
@@ -33,21 +61,9 @@ def device_works(facts: Facts, seen: Seen) -> Iterator[Candidate]:
             [Advice(do="run one after the other, or each on a GPU of its own", why="two on one device take turns")],
             beside=True,
         )  # fmt: skip
-    spins = world > 1 and device.power_ratio is not None and device.power_ratio < gpu_bound.WORKING_POWER
-    if spins:
-        case = Case(facts)
-        case.at_least("GPU utilization", seen.util, gpu_bound.BUSY_UTIL_PCT, "%", "driver")
-        case.at_most("power over its limit", device.power_ratio, gpu_bound.WORKING_POWER, "", "driver", 2.0)
-        case.missing(1.0)
-        share = 100 * (1 - (device.power_ratio or 0.0) / gpu_bound.WORKING_POWER)
-        yield named(
-            comm_bound.ID, comm_bound.FAMILY, case, share,
-            f"{seen.util:.0f} % utilization at {pct(100 * (device.power_ratio or 0.0))} of the power limit in a job of "
-            f"{count(world, 'rank')}: it waits in the exchange",
-            [Advice(do="see which transport is used, and whether one rank is late",
-                    why="a waiting collective counts as use", code="NCCL_DEBUG=INFO torchrun ...")],
-            beside=True,
-        )  # fmt: skip
+    spins = comm_bound.spinning(facts, world) if world > 1 else None
+    if spins is not None:
+        yield msgspec.structs.replace(spins, advice=[*spins.advice, SEE_STEPS], notices=[NOTICE])
     case = Case(facts)
     case.at_least("GPU utilization", seen.util, gpu_bound.BUSY_UTIL_PCT, "%", "driver", 2.0)
     case.at_least("power over its limit", device.power_ratio, gpu_bound.WORKING_POWER, "", "driver")

@@ -1,6 +1,6 @@
 """Collectives that the script calls itself, as phase `comm`; those that DistributedDataParallel makes stay in backward.
 
-To see the latter would take the place of the script's own communication hook.
+To see the latter would take the place of the script's own communication hook. FSDP's are called from Python, and seen.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ COLLECTIVES = (
     "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list", "send",
 )  # fmt: skip
 """Functions of `torch.distributed` that wait for other ranks, or queue work that does."""
+
+QUEUED = "Work"
+"""The class of what `async_op=True` gives, whose `wait` is where the script waits then."""
 
 
 def install(publisher: Publisher) -> Callable[[], None]:
@@ -46,4 +49,8 @@ def install(publisher: Publisher) -> Callable[[], None]:
         return collective
 
     names = [name for name in COLLECTIVES if hasattr(distributed, name)]
-    return all_of([replace(distributed, name, timed) for name in names])
+    undos = [replace(distributed, name, timed) for name in names]
+    work = getattr(distributed, QUEUED, None)
+    if work is not None and "wait" in vars(work):
+        undos.append(replace(work, "wait", timed))
+    return all_of(undos)

@@ -103,8 +103,11 @@ class CudaClock:
         return fields
 
     def memory(self) -> dict[str, int]:
-        """The caching allocator's figures; the user's own peaks are left as they are."""
-        stats = self._cuda.memory_stats_as_nested_dict()
+        """The caching allocator's figures; the user's own peaks are left as they are. None of another allocator's."""
+        try:
+            stats = self._cuda.memory_stats_as_nested_dict()
+        except RuntimeError:  # a pluggable allocator (RMM's) keeps none
+            return {}
         return {
             "mem_allocated_bytes": int(stats["allocated_bytes"]["all"]["current"]),
             "mem_reserved_bytes": int(stats["reserved_bytes"]["all"]["current"]),

@@ -28,6 +28,7 @@ class Trained:
         """Those met, by id."""
         self.told: set[int] = set()
         """Those known, by id, while the last record knows of all of them; empty until then."""
+        self.stayed: list[str] = []
 
     def meet(self, optimizer: Any) -> bool:
         """One more optimizer has stepped; whether it is the first. One that is gone is forgotten."""
@@ -71,7 +72,7 @@ class Trained:
             param_tensors=len(params),
             devices=devices,
             dtypes=dtypes,
-            on_cpu=_on_cpu(models, placed, publisher.cpu_operators),
+            on_cpu=_on_cpu(models, placed, publisher.cpu_operators, self._inputs()),
             autocast=publisher.autocast,
             train_mode=all(model.training for model in models) if models else None,
             compiled=publisher.compiled or any(_compiled(model) for model in models) or _dynamo_ran(),
@@ -79,6 +80,18 @@ class Trained:
             optimizer=", ".join(dict.fromkeys(type(one).__name__ for one in optimizers)),
             optimizer_fused=_fused(optimizers),
         )
+
+    def _inputs(self) -> list[str]:
+        """Tensors of the first batches that came on the CPU and stayed there: no copy to the device was as large.
+
+        None where another size was copied: that may be one of them, converted before.
+        """
+        publisher = self._publisher
+        moved, publisher.moved = publisher.moved, None
+        inputs = publisher.shapes.inputs
+        if moved is not None and "transfers" in publisher.hooks and moved <= {*inputs.values()}:
+            self.stayed = [name for name, nbytes in inputs.items() if nbytes not in moved][:MAX_NAMES]
+        return self.stayed
 
 
 def _params(optimizer: Any) -> Iterator[Any]:
@@ -97,12 +110,17 @@ def _models(publisher: Publisher, optimizers: list[Any], params: list[Any], fram
     return list({id(part): part for part in parts if part is not None}.values())
 
 
-def _on_cpu(models: list[Any], placed: str | None, operators: Sequence[str] = ()) -> list[str] | None:
-    """The first parameters and buffers on the CPU, of a model most of which lies elsewhere, and operators run there."""
+def _on_cpu(
+    models: list[Any], placed: str | None, operators: Sequence[str] = (), inputs: Sequence[str] = ()
+) -> list[str] | None:
+    """The first parameters and buffers on the CPU, of a model most of which lies elsewhere, and operators run there.
+
+    Inputs that stayed there are named where operators have run there: lengths and the like belong on the CPU.
+    """
     if placed is None or placed == "cpu":
         return None
     names = [name for model in models for name, tensor in _tensors(model) if tensor.device.type == "cpu"]
-    return [*names[:MAX_NAMES], *operators] or None
+    return [*names[:MAX_NAMES], *(inputs if operators else ()), *operators] or None
 
 
 def _tensors(model: Any) -> Iterator[tuple[str, Any]]:

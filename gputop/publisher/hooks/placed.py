@@ -39,7 +39,7 @@ def operators_on_cpu(tensors: Any) -> list[str]:
 
 
 def _on_cpu(node: Any) -> bool:
-    """Whether all that the operator gave lies on the CPU; torch before 2.3 doesn't tell."""
+    """Whether all that the operator gave lies on the CPU; torch 2.4 and older don't tell."""
     given = getattr(node, "_input_metadata", None) or ()
     return bool(given) and all(one.device.type == "cpu" for one in given)
 

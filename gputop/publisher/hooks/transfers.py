@@ -75,4 +75,6 @@ def _unblocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 def _copied(publisher: Publisher, source: Any, start: int) -> None:
     end = monotonic_ns()
     nbytes = int(source.nbytes)
+    if publisher.moved is not None and publisher.requests:
+        publisher.moved.add(nbytes)
     publisher.put((COPIED, (start, nbytes, 0 if source.is_pinned() else nbytes), end))

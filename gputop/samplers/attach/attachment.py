@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from gputop.records import Alive, AnyRecord, Event, Loader, Run, Sampler, Site, SiteSample, clean
 from gputop.samplers import proc
-from gputop.samplers.attach import classes, identity, lines, loading, stacks, tool
+from gputop.samplers.attach import classes, identity, loading, stacks, tool
 from gputop.samplers.attach.chunk import Chunk
 from gputop.samplers.attach.cycles import Cycles, Span
+from gputop.samplers.attach.inside import Look
 from gputop.samplers.attach.source import Source
 from gputop.samplers.protocol import S
 
@@ -23,9 +24,6 @@ RETRIES = 3
 """Failed runs of py-spy in a row after which it is given up: one may meet a process in the middle of a fork."""
 
 BACKEND = "stacks"
-
-WORKER = "worker"
-"""The phase of sites that were found in a loader worker."""
 
 WAITING_SHARE = 0.2
 """Share of the time in data from which it is worth to look into a loader worker too."""
@@ -59,7 +57,7 @@ class Attachment:
         self._heard = False
         self._loader: loading.Loading | None = None
         self._waiting = False
-        self._inside: Chunk | None = None
+        self._inside: Look | None = None
         self._chunk: Chunk | None = chunk(self._program, pid, CHUNKS_S[0])
         self._began = clock()
 
@@ -153,19 +151,15 @@ class Attachment:
         """Where one of its loader workers is, while the training waits for data: the busiest, anew each time."""
         records: list[AnyRecord] = []
         if self._inside is not None:
-            sampled = self._inside.poll()
-            if sampled is None:
-                return []
-            thread = stacks.main_thread(sampled.threads, self._inside.pid)
+            records = self._inside.poll()
+            if not self._inside.over:
+                return records
             self._inside = None
-            if thread is not None and thread.stretches:
-                found = lines.read(0, thread.stretches)
-                sites = [SiteSample(phase=WORKER, site=one.site, samples=one.samples) for one in found.lines]
-                records.append(Site(t=now, run_id=self.run_id, sites=sites))
         if self._waiting and self._loader is not None and self._loader.worker_pids:
             with contextlib.suppress(tool.Refused):
-                busiest = next(iter(loading.workers(self.pid)), None)
-                self._inside = self._make(self._program, busiest, 1.0) if busiest is not None else None
+                self._inside = Look(
+                    self.pid, self.run_id, clock=self._clock, seconds=2.0, program=self._program, chunk=self._make
+                )
         return records
 
     def _loading(self, threads: list[stacks.Thread], main: stacks.Thread, now: int) -> list[AnyRecord]:

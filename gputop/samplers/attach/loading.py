@@ -54,6 +54,19 @@ def workers(pid: int) -> list[int]:
     return sorted(found, key=lambda one: -found[one])
 
 
+def busiest(pids: Iterable[int]) -> list[int]:
+    """Those of these processes that are there, the one that has used the most CPU first."""
+    found: dict[int, int] = {}
+    for pid in pids:
+        try:
+            stat = proc.of(pid)
+        except (OSError, ValueError):
+            continue
+        if stat.state != "Z":
+            found[pid] = stat.user_ticks + stat.system_ticks
+    return sorted(found, key=lambda one: -found[one])
+
+
 def _children(pid: int) -> list[int]:
     try:
         return proc.children(pid)

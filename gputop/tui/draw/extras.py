@@ -32,16 +32,17 @@ def threshold_text(evidence: Evidence) -> str:
     return f"{side} {figures.number(evidence.threshold, 2)}"
 
 
-def evidence_line(evidence: Evidence, width: int, values: int) -> Line:
-    """One signal, its value in `values` cells: a tick when it speaks for the verdict, a cross when against."""
+def evidence_line(evidence: Evidence, width: int, limits: int) -> Line:
+    """One signal, its value, and its limit in `limits` cells: a tick when it speaks for the verdict, a cross when
+    against."""
     mark = Span(" ✓ ", "good") if evidence.supports else Span(" ✗ ", "warn")
     if evidence.value is None:
         mark = Span(" – ", "dim")
-    value, limit = crop(value_text(evidence), values), crop(threshold_text(evidence), 8)
-    room = max(8, width - 3 - values - 11)
+    value, limit = crop(value_text(evidence), MOST_VALUE), threshold_text(evidence)
+    room = max(8, width - 3 - limits - 4 - cell_len(value))
     signal = crop(clean(evidence.signal, 120), room)
     gap = " " * (room - cell_len(signal))
-    return fit([mark, Span(signal + gap), Span(f"  {value.rjust(values)}"), Span(f"  {limit}", "dim")], width)
+    return fit([mark, Span(signal + gap), Span(f"  {value}"), Span(f"  {limit}", "dim")], width)
 
 
 def evidence(run: RunView, width: int) -> list[Line]:
@@ -49,8 +50,8 @@ def evidence(run: RunView, width: int) -> list[Line]:
     if not (run.verdict.evidence or run.verdict.notices):
         return []
     lines = [fit([Span(" why this verdict", "dim")], width)]
-    values = min(MOST_VALUE, max((cell_len(value_text(item)) for item in run.verdict.evidence), default=0))
-    lines += [evidence_line(item, width, values) for item in run.verdict.evidence]
+    limits = max((cell_len(threshold_text(item)) for item in run.verdict.evidence), default=0)
+    lines += [evidence_line(item, width, limits + 1) for item in run.verdict.evidence]
     for text in run.verdict.notices:
         for index, part in enumerate(wrap(clean(text, 300), width - 5, 3)):
             lines.append(fit([Span("   " if index else " ! ", "warn"), Span(part, "dim")], width))

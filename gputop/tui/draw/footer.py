@@ -41,8 +41,8 @@ REPLAY = (
     (":", "go to"), ("+ -", "speed"), ("w", "why"), ("S", "skip idle"), ("tab", "next run"), *_PAGES,
 )  # fmt: skip
 
-PAGE = (("esc", "back"), ("q", "quit"), ("↑↓", "scroll"), ("space", "pause"), ("←→", "in time"), ("tab", "next run"),
-        ("?", "help"))  # fmt: skip
+PAGE = (("esc", "back"), ("q", "quit"), ("?", "help"), ("↑↓", "scroll"), ("space", "pause"), ("←→", "in time"),
+        ("tab", "next run"))  # fmt: skip
 
 LIST = (("/", "filter"), ("< >", "sort"), ("I", "reverse"))
 
@@ -55,10 +55,10 @@ def overview(view: View, *, borrowed: bool = False) -> Keys:
 
 def page(view: View, sheet: Sheet) -> Keys:
     """The keys of a page; those that do something on this one first."""
-    back, leave, scroll, *rest = PAGE
+    back, leave, helps, scroll, *rest = PAGE
     opens = (("enter", OPENS.get((sheet.opens.kind, sheet.opens.what), "open")),) if sheet.opens is not None else ()
     scroll = ("↑↓", "choose") if sheet.rows else scroll
-    return _of_now((back, leave, *opens, scroll, *(LIST if sheet.titles else ()), *rest), view)
+    return _of_now((back, leave, helps, *opens, scroll, *(LIST if sheet.titles else ()), *rest), view)
 
 
 OPENS = {("page", "causes"): "all causes", ("page", "cause"): "read about it"}
@@ -66,9 +66,10 @@ OPENS = {("page", "causes"): "all causes", ("page", "cause"): "read about it"}
 
 
 def _of_now(keys: Keys, view: View) -> Keys:
-    """The same keys, with what space does now."""
-    stands = view.cursor is not None and not view.cursor.playing
-    return tuple((key, "play" if key == "space" and stands else does) for key, does in keys)
+    """The same keys, with what space does now, and the next run where there is one."""
+    stands, alone = view.cursor is not None and not view.cursor.playing, len(view.runs) < 2
+    return tuple((key, "play" if key == "space" and stands else does) for key, does in keys
+                 if not (key == "tab" and alone))  # fmt: skip
 
 
 IDS: dict[str, tuple[str, ...]] = {
@@ -98,7 +99,7 @@ def named(key: str, remapped: Mapping[str, str]) -> str:
 def line(keys: Keys, width: int, note: str = "", remapped: Mapping[str, str] = NONE) -> Line:
     """As many keys as fit whole, the most needed first; a note (what just happened) goes before them."""
     spans = [Span(" ")]
-    room = width - 2
+    room, between = width - 2, False
     if note:
         spans.append(Span(f"{note}   ", "bold"))
         room -= cell_len(note) + 3
@@ -106,6 +107,6 @@ def line(keys: Keys, width: int, note: str = "", remapped: Mapping[str, str] = N
         need = cell_len(key) + len(does) + 3
         if need - 2 > room:
             break
-        spans += [Span(key, "key"), Span(f" {does}  ", "dim")]
-        room -= need
+        spans += [Span("  " if between else ""), Span(key, "key"), Span(f" {does}", "dim")]
+        room, between = room - need, True
     return fit(spans, width)

@@ -79,8 +79,7 @@ def legend(ledger: Sequence[Share], cells: int, *, short: bool = False) -> Line:
     spans: list[Span] = []
     for share in shares:
         if share.phase in kept:
-            spans += mark(share.phase)
-            spans.append(Span(texts[share.phase][2:] + "  "))
+            spans += [Span("  " if spans else ""), *mark(share.phase), Span(texts[share.phase][2:])]
     return fit(spans, cells)
 
 
@@ -105,7 +104,7 @@ def lines(run: RunView | None, width: int, label: int, rows: int) -> list[Line]:
         return [first, *[fit([], width)] * (rows - 1)][:rows]
     short = cells < 76
     mean = sum(share.ms for share in run.ledger)
-    head = [Span(" mean ", "dim"), Span(figures.ms(mean).rjust(max(0, label - 8)), "bold"), Span("  ")]
+    head = [Span(" mean ", "dim"), Span(figures.ms(mean).rjust(max(0, label - 7)), "bold"), Span(" ")]
     shown = [
         fit([*head, *bar(run.ledger, cells)], width),
         fit([Span(" " * label), *legend(run.ledger, cells, short=short)], width),

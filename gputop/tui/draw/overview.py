@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import msgspec
 from msgspec import structs
+from rich.cells import cell_len
 
 from gputop.records import clean
 from gputop.tui.asking import Question
@@ -13,7 +14,7 @@ from gputop.tui.draw import extras, footer, gpugrid, header, ledger, recorded, r
 from gputop.tui.draw.rows import MOST_STRIPS, Row, all_rows
 from gputop.tui.draw.series import axis_labels, graph, on_axis
 from gputop.tui.draw.sight import Sight, calm_of, chosen, own_gpu
-from gputop.tui.lines import Block, Line, Span, crop, fit, pieces
+from gputop.tui.lines import Block, Line, Span, crop, cut, fit, pieces
 
 LABEL = 15
 """Cells of the label and figure of a row."""
@@ -110,10 +111,11 @@ def _full(sight: Sight, width: int, height: int, note: str) -> dict[str, Block]:
     moved = transport.height_of(sight.view, width, height)
     airy = height - moved >= 22
     y += airy
-    high = 3 if height < 16 else 4 if width >= 100 or height < 30 else 5
+    usual = width < 100 and height < 30 and airy  # 80x24: a third line for the sentence, else the blank one
+    high = 3 if height < 16 else 4 if width >= 100 or not airy else 5
     spoken = verdict.block(sight, width, high)
     blocks["verdict"] = Block(0, y, width, high, tuple(spoken))
-    y += high + airy
+    y += high + (airy and (not usual or run is None))
     if run is not None:
         blocks["ledger"] = Block(0, y, width, 2, tuple(ledger.lines(run, width, LABEL, 2)))
         y += 2 + airy
@@ -193,20 +195,33 @@ def _rows(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: in
     high = sum(item.lines for item in placed)
     if high <= 0:
         return y
-    labels, figures, history, details = [], [], [], []
+    labels, figures, history, details, about = [], [], [], [], []
     for row, lines in ((item.row, item.lines) for item in placed):
+        about += [row.label.partition(" ")[0] if row.kind in ("series", "note") else row.kind] * lines
         labels += [fit([Span(f" {row.label}", "dim")], NAME), *[fit([], NAME)] * (lines - 1)]
         figures.append(fit([Span(row.number.rjust(LABEL - NAME - 1), row.number_style or "bold")], LABEL - NAME))
         figures += [fit([], LABEL - NAME)] * (lines - 1)
+        if row.kind == "note":
+            left, right = cut(fit([Span(_note(row, cells + detail - 3), "dim")], cells + detail), cells, cells + detail)
+            history.append(left)
+            details.append(right)
+            continue
         history += _history(row, sight, cells, lines)
         details.append(fit([Span("  "), Span(pieces(row.detail, detail - 3), row.detail_style)], detail))
         details += [fit([], detail)] * (lines - 1)
-    blocks["labels"] = Block(0, y, NAME, high, tuple(labels))
-    blocks["figures"] = Block(NAME, y, LABEL - NAME, high, tuple(figures))
-    blocks["history"] = Block(LABEL, y, cells, high, tuple(history))
+    keys = tuple(about)
+    blocks["labels"] = Block(0, y, NAME, high, tuple(labels), keys)
+    blocks["figures"] = Block(NAME, y, LABEL - NAME, high, tuple(figures), keys)
+    blocks["history"] = Block(LABEL, y, cells, high, tuple(history), keys)
     if detail:
-        blocks["detail"] = Block(LABEL + cells, y, detail, high, tuple(details))
+        blocks["detail"] = Block(LABEL + cells, y, detail, high, tuple(details), keys)
     return y + high
+
+
+def _note(row: Row, room: int) -> str:
+    """What a row says instead of a history; of a sentence too long what stands before its colon."""
+    text = " ".join(row.detail)
+    return crop(text if cell_len(text) <= room else text.partition(": ")[0], room)
 
 
 def tallest(width: int) -> int:
@@ -264,7 +279,8 @@ def _extras(sight: Sight, width: int) -> dict[str, tuple[int, int, list[Line]]]:
     if run is None:
         return {}
     right = width // 2 if width >= 110 else 0
-    out = {"evidence": (0, width - right, extras.evidence(run, width - right))}
+    left = width - right - 2 if right else width
+    out = {"evidence": (0, left, extras.evidence(run, left))}
     if right or not out["evidence"][2]:
         out["phases"] = (
             width - right if right else 0,

@@ -27,7 +27,7 @@ def section(profile: Profile, now_ns: int, width: int) -> list[Line]:
     lines += _table("kernels", profile.top_kernels, "ns", steps, width)
     copies = [{"name": name, **told} for name, told in (profile.copies or {}).items() if isinstance(told, dict)]
     copies.sort(key=lambda one: -(_number(one.get("ns")) or 0))
-    return lines + _table("copies", copies, "ns", steps, width)
+    return lines + _table("copies", copies, "ns", steps, width) + _waits(profile, steps, width)
 
 
 def _facts(profile: Profile, steps: int) -> list[str]:
@@ -59,6 +59,24 @@ def _table(title: str, found: Sequence[dict[str, Any]] | None, field: str, steps
             Span(figures.UNKNOWN if ns is None else figures.ms(ns / steps / MS), "bold"),
             Span(figures.UNKNOWN if calls is None else figures.number(calls / steps), "dim"),
             Span(figures.UNKNOWN if ns is None or not calls else figures.ms(ns / calls / MS), "dim"),
+        ]
+        lines.append(row(columns, kept, cells, width))
+    return lines
+
+
+def _waits(profile: Profile, steps: int, width: int) -> list[Line]:
+    """The lines at which operators made the host wait for the device."""
+    found = [one for one in profile.wait_sites or () if isinstance(one, dict)][:MOST]
+    if not found:
+        return []
+    columns = Column("lines that wait for the device", max(30, min(76, width - 34)), number=False), Column("a step", 9)
+    kept = choose(columns, width - 2)
+    lines = [fit([], width), heading(columns, kept, width)]
+    for one in found:
+        count = _number(one.get("count"))
+        cells = [
+            Span(clean(str(one.get("site", figures.UNKNOWN)), 300)),
+            Span(figures.UNKNOWN if count is None else figures.number(count / steps), "bold"),
         ]
         lines.append(row(columns, kept, cells, width))
     return lines

@@ -45,7 +45,7 @@ def summary(state: RecordingState, now_ns: int) -> str:
     parts = [
         clean(state.path, 120), f"for {figures.seconds(max(0, now_ns - state.since_ns) / 1e9)}",
         f"{figures.file_size(state.bytes)} on disk",
-        f"{figures.count(state.steps)} steps",
-        f"{figures.count(state.dropped)} records lost" if state.dropped else "", trouble(state),
+        figures.counted(state.steps, "step"),
+        f"{figures.counted(state.dropped, 'record')} lost" if state.dropped else "", trouble(state),
     ]  # fmt: skip
     return ", ".join(part for part in parts if part)

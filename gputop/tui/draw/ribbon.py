@@ -49,9 +49,9 @@ def marks(run: RunView | None, view: View, cells: int) -> str:
 
 def legend(run: RunView | None, view: View, cells: int) -> list[str]:
     """What the marks shown mean."""
-    shown = set(marks(run, view, cells)) - {" ", "+"}
+    shown = set(marks(run, view, cells)) - {" "}
     names: dict[str, str] = {}
     for kind, letter in MARKS.items():
         if letter in shown and any(event.kind == kind for event in view.events):
             names.setdefault(letter, kind.replace("_", " "))
-    return [f"{letter} {name}" for letter, name in names.items()]
+    return [f"{letter} {name}" for letter, name in names.items()] + (["+ several"] if "+" in shown else [])

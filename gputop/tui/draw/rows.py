@@ -20,9 +20,16 @@ STALE_NS = 4_000_000_000
 BURST_GAP_PCT = 15.0
 """From this distance between a column's mean and its highest driver sample, the peaks get a row of their own."""
 
+BURST_SHARE = 0.2
+"""... if that is so in more than this share of the columns: one ramp at the start of a run is no burst."""
+
+PEAK_COLUMNS = 3
+"""The peak's figure is the highest of so many latest columns: the newest still fills and may lie between bursts."""
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One row. `top` is the value at full height; rows of the lowest `rank` stay longest when there is little room."""
+    """One row. `top` is the value at full height; rows of the lowest `rank` stay longest when there is little room; one
+    of the kind "note" says its detail across the whole line, for it has no history."""
 
     label: str
     number: str = ""
@@ -36,10 +43,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     grows: bool = False
     group: int = 0
     kind: str = "series"
-
-
-BURST_SHARE = 0.2
-"""... if that is so in more than this share of the columns: one ramp at the start of a run is no burst."""
 
 
 def all_rows(sight: Sight, cells: int, room: int) -> list[Row]:
@@ -75,12 +78,12 @@ def step_rows(run: RunView, slow_run: RunView, slow: View, cells: int) -> list[R
         detail.append(f"{clean(slow_run.clock, 12)} clock")
     loader = slow_run.loader
     if loader is not None and loader.num_workers is not None:
-        detail.append(f"{loader.num_workers} workers")
+        detail.append(figures.counted(loader.num_workers, "worker"))
     if loader is not None and loader.batch_size is not None:
         detail.append(f"batch {loader.batch_size}")
-    lost = [f"{figures.count(slow_run.dropped)} steps not kept"] if slow_run.dropped else []
+    lost = [f"{figures.counted(slow_run.dropped, 'step')} not kept"] if slow_run.dropped else []
     longest = [f"longest {figures.ms(was['max'])}"] if "max" in was else []
-    gaps = [f"{slow_run.gaps} gaps"] if slow_run.gaps else []
+    gaps = [figures.counted(slow_run.gaps, "gap")] if slow_run.gaps else []
     return [
         Row(label="p50", number=figures.ms(now.get("p50")), history=slow_run.step_history, top=top,
             detail=(*detail, *_scale(usual, top)), rank=1, grows=True, group=1),
@@ -99,8 +102,9 @@ def gpu_rows(sight: Sight, run: RunView | None, cells: int) -> list[Row]:
     fast, slow = sight.view, sight.slow
     if not fast.gpus:
         return [
-            Row(label="GPU", group=2, number=figures.UNKNOWN, number_style="dim", detail=(why_no_gpu(slow),), rank=1)
-        ]
+            Row(label="GPU", group=2, kind="note", number=figures.UNKNOWN, number_style="dim",
+                detail=(why_no_gpu(slow),), rank=1)
+        ]  # fmt: skip
     own = own_gpu(fast, run)
     rows = gpu_in_full(own, slow, cells) if own is not None else []
     if len(fast.gpus) <= MOST_STRIPS:
@@ -134,10 +138,10 @@ def gpu_in_full(own: GpuView, slow: View, cells: int) -> list[Row]:
     gaps = [peak - (mean or 0) for mean, peak in zip(means, peaks, strict=True) if peak is not None]
     apart = sum(gap >= BURST_GAP_PCT for gap in gaps)
     if was.burst_note or apart > BURST_SHARE * len(gaps):
-        latest = next((peak for peak in reversed(own.util_max_history) if peak is not None), None)
+        recent = [peak for peak in own.util_max_history if peak is not None][-PEAK_COLUMNS:]
         note = clean(was.burst_note, 120) if was.burst_note else "the driver's highest sample"
-        rows.append(Row(label=" peak", group=2, number=figures.pct(latest), history=was.util_max_history, style="peak",
-                        detail=(note,), rank=4))  # fmt: skip
+        rows.append(Row(label=" peak", group=2, number=figures.pct(max(recent, default=None)),
+                        history=was.util_max_history, style="peak", detail=(note,), rank=4))  # fmt: skip
     number, style = known(gpu, own.age_ns, "mem_used_bytes", figures.used_of(gpu.mem_used_bytes, gpu.mem_total_bytes))
     rows.append(Row(label=" mem", group=2, number=number, number_style=style, history=was.mem_history, rank=4,
                     detail=tuple(_memory_detail(was.gpu))))  # fmt: skip

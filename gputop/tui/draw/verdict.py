@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from gputop.records import Verdict, clean
-from gputop.tui import figures
+from gputop.tui import figures, offering
 from gputop.tui.draw.sight import Sight, calm_of, chosen
 from gputop.tui.draw.transport import badge
 from gputop.tui.glyphs import tone_of
@@ -22,14 +22,18 @@ def block(sight: Sight, width: int, height: int, tag: str = "") -> list[Line]:
     """
     run = chosen(calm_of(sight), sight.run_id)
     inner = width - cell_len(tag) - 3 if tag else width
-    lines = waiting(calm_of(sight), inner, height) if run is None else spoken(run, sight.view.now_ns, inner, height)
+    if run is None:
+        lines = waiting(calm_of(sight), inner, height)
+    else:
+        attach = offering.silent(run) and offering.attachable(sight.view, sight.run_id) is not None
+        lines = spoken(run, sight.view.now_ns, inner, height, attach=attach)
     if tag and lines:
         lines = [fit([Span(f" {tag} ", "selected"), *lines[0]], width), *[fit(line, width) for line in lines[1:]]]
     return [*lines, *[fit([], width)] * (height - len(lines))][: max(0, height)]
 
 
-def spoken(run: RunView, now_ns: int, width: int, height: int) -> list[Line]:
-    """The verdict on one run in at most `height` lines."""
+def spoken(run: RunView, now_ns: int, width: int, height: int, *, attach: bool = False) -> list[Line]:
+    """The verdict on one run in at most `height` lines. `attach`: it has no publisher, and may be attached to."""
     verdict = run.verdict
     tone = f"tone.{tone_of(verdict.cause)}"
     title = clean(verdict.cause, 40).upper()
@@ -42,7 +46,7 @@ def spoken(run: RunView, now_ns: int, width: int, height: int) -> list[Line]:
             _bar(tone, [Span("→ ", tone), Span(crop(clean(verdict.advice[0].do, 300), inner - 2), "bold")], width)
         )
     if len(lines) < height:
-        lines.append(_outlook(run, verdict, now_ns, tone, width))
+        lines.append(_outlook(run, verdict, now_ns, tone, width, attach=attach))
     return lines
 
 
@@ -56,10 +60,11 @@ def _bar(tone: str, spans: list[Span], width: int) -> Line:
     return fit([Span(" ▌ ", tone), *spans], width)
 
 
-def _outlook(run: RunView, verdict: Verdict, now_ns: int, tone: str, width: int) -> Line:
-    keys = [Span("w", "key"), Span(" why  ", "dim"), Span("y", "key"), Span(" copy ", "dim")]
+def _outlook(run: RunView, verdict: Verdict, now_ns: int, tone: str, width: int, *, attach: bool) -> Line:
+    keys = [Span("A", "key"), Span(" samples its stacks  ", "dim")] if attach else []
+    keys += [Span("w", "key"), Span(" why  ", "dim"), Span("y", "key"), Span(" copy ", "dim")]
     parts = outlook(run, verdict, now_ns)
-    text = pieces(parts, width - 22 if width >= 60 else width - 4)
+    text = pieces(parts, width - 6 - sum(cell_len(key.text) for key in keys) if width >= 60 else width - 4)
     spans = [Span(" ▌ ", tone)]
     for index, part in enumerate(text.split(SEPARATOR) if text else ()):
         style = "warn" if part.startswith(SAID) else "bold" if gains(verdict) and part == parts[0] else "dim"
@@ -98,7 +103,17 @@ SAID = "said then: "
 JUST_NOW_NS = 5_000_000_000
 """A verdict younger than this has not held yet."""
 
+ROOMY = 5
+"""Lines from which what is awaited is told whole, before how to start one: it may say why something is not allowed."""
+
 _OVER = ("ended", "lost")
+
+
+FIRST = [
+    Span("or first        ", "dim"), Span("gputop demo", "key"), Span(" shows one, ", "dim"),
+    Span("gputop doctor", "key"), Span(" checks this machine", "dim"),
+]  # fmt: skip
+"""What can be done before there is a training."""
 
 
 def waiting(view: View, width: int, height: int) -> list[Line]:
@@ -110,25 +125,23 @@ def waiting(view: View, width: int, height: int) -> list[Line]:
     awaited, _, rest = text.partition(": ")
     text = awaited if "gputop run" in rest else text  # the two ways follow, each in a line that can be copied
     offer = _attachable(view, width)[: max(0, height - 3)]
+    room = height - 1 if height >= ROOMY else max(1, height - 2 - len(offer))
     lines = [_bar("tone.quiet", [Span(row, "bold" if index == 0 else "")], width)
-             for index, row in enumerate(wrap(text, width - 3, max(1, height - 2 - len(offer))))]  # fmt: skip
+             for index, row in enumerate(wrap(text, width - 3, room))]  # fmt: skip
     lines += offer
     for lead, code in zip(("start it with   ", "or add a line   "), HOW_TO_START, strict=True):
         lead_text = lead if width >= 50 else ""
         lines.append(_bar("tone.quiet", [Span(lead_text, "dim"), Span(code, "key")], width))
+    if width >= 76:
+        lines.append(_bar("tone.quiet", FIRST, width))
     return lines[:height]
 
 
 def _attachable(view: View, width: int) -> list[Line]:
-    """A Python process on a GPU that publishes nothing, and how it can be watched all the same. Its command line is not
-    told: it may be private."""
-    known = {run.run.pid for run in view.runs}
-    for gpu in view.gpus:
-        for process in gpu.gpu.processes or ():
-            name = (process.name or process.cmdline or "").split(" ")[0].rpartition("/")[2]
-            if process.pid in known or not name.startswith(("python", "torchrun")):
-                continue
-            lead = f"{clean(name, 16)} runs on GPU {gpu.gpu.gpu_index}: "
-            spans = [Span(lead if width >= 60 else "", "dim"), Span(f"gputop attach {process.pid}", "key")]
-            return [_bar("tone.quiet", [*spans, Span("  watches it as it is" if width >= 76 else "", "dim")], width)]
-    return []
+    """How a training without a publisher can be watched all the same: by a key, or from another terminal."""
+    found = offering.attachable(view)
+    if found is None:
+        return []
+    lead, does = f"{found.name} runs on GPU {found.gpu}: ", " watches it as it is, or "
+    spans = [Span(lead if width >= 72 else "", "dim"), Span("A", "key"), Span(does if width >= 60 else " or ", "dim")]
+    return [_bar("tone.quiet", [*spans, Span(f"gputop attach {found.pid}", "key")], width)]

@@ -16,7 +16,7 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     columns = (
         Column("cause", 20, number=False),
         Column("family", 12, number=False, rank=2),
-        Column("in one line", max(20, min(110, width - 42)), number=False, rank=1),
+        Column("in one line", max(20, min(110, width - (42 if width >= 100 else 26))), number=False, rank=1),
     )
     near = look_alikes(at.about) if at.about else []
     order = {name: index for index, name in enumerate(near)}

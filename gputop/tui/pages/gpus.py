@@ -11,6 +11,9 @@ from gputop.tui.lines import Line, Span, fit, pieces
 from gputop.tui.sheet import Sheet, Standing
 from gputop.view import GpuView, View
 
+LEAST_HISTORY = 8
+"""Cells below which a history says nothing."""
+
 TITLES = ("index", "utilization", "memory in use", "power", "temperature", "name")
 
 
@@ -18,7 +21,8 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     """Three lines and its processes for each GPU; one whose process a filter names is kept too."""
     own = own_gpu(sight.view, chosen(sight.view, sight.run_id))
     entries = [_entry(gpu, sight, own=gpu is own) for gpu in sight.view.gpus]
-    return listing.draw(entries, width, at, titles=TITLES, nothing=why_no_gpu(sight.slow))
+    nothing = f"{why_no_gpu(sight.slow)}; gputop doctor tells more"
+    return listing.draw(entries, width, at, titles=TITLES, nothing=nothing)
 
 
 def _entry(view: GpuView, sight: Sight, *, own: bool) -> listing.Entry:
@@ -52,7 +56,8 @@ def _gpu(view: GpuView, slow: View, width: int, *, own: bool) -> list[Line]:
     memory, memory_style = known(
         gpu, view.age_ns, "mem_used_bytes", figures.used_of(gpu.mem_used_bytes, gpu.mem_total_bytes)
     )
-    cells = max(0, min(60, width - 76))
+    cells = min(60, width - 76)
+    cells = cells if cells >= LEAST_HISTORY else 0
     history = graph(on_axis(view.util_history, slow, cells), 100.0)[0]
     name = f"GPU {gpu.gpu_index if gpu.gpu_index is not None else '?'}"
     head = [

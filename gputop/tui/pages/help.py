@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputop.tui import hints
 from gputop.tui.draw.ledger import mark
 from gputop.tui.draw.sight import Sight
 from gputop.tui.draw.transport import badge
@@ -47,14 +48,6 @@ IN_TIME = (
     ("S", "replay: leave out stretches in which nothing trains"),
 )
 
-BUCKET_TEXTS = {
-    "data": "waiting for the next batch", "h2d": "copying the batch to the GPU",
-    "forward": "from the batch's arrival to backward", "backward": "backward pass", "optimizer": "the update",
-    "sync": "reading device values back (.item(), .cpu())", "comm": "waiting for other ranks",
-    "checkpoint": "saving", "eval": "evaluation inside the loop", "self": "gputop's own cost in the training process",
-    "other": "what no mark covers: Python between the phases",
-}  # fmt: skip
-
 FAMILY_TEXTS = {
     "input": "the input pipeline", "transfer": "copies to the GPU", "host": "the training process's own CPU work",
     "placement": "work on the wrong device", "device": "the GPU itself (healthy)", "distributed": "other ranks",
@@ -79,10 +72,19 @@ HERE = {
 
 def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     """Help: first for the page that it was asked for on."""
-    here = HERE.get(at.about, "")
-    lines = [_heading(f"here: {at.about}", width)] if here else []
+    page, _, panel = at.about.partition(":")
+    here = HERE.get(page, "")
+    lines = [_heading(f"here: {page}" if here else "the screen, from above", width)]
     lines += [fit([Span("   "), Span(part)], width) for part in wrap(here, width - 4, 4)]
-    return Sheet([*lines, *([fit([], width)] if here else []), *draw(sight, width)])
+    if not here:
+        lines += [_pair(NAMES.get(name, name), text, "bold", width) for name, text in hints.PARTS.items()]
+    elif panel:
+        lines.append(_pair(panel, hints.PARTS.get({"why": "ribbon"}.get(panel, panel), ""), "bold", width))
+    return Sheet([*lines, fit([], width), *draw(sight, width)])
+
+
+NAMES = {"verdict": "▌ CAUSE", "ledger": "mean", "events": "E K ...", "ribbon": "why"}
+"""Parts of the overview by what stands at their left."""
 
 
 def draw(sight: Sight, width: int) -> list[Line]:
@@ -96,7 +98,7 @@ def draw(sight: Sight, width: int) -> list[Line]:
     lines = [*in_time, fit([], width), *general] if past else general
     lines += [fit([], width), _heading("a step's time, bucket by bucket", width)]
     for name in BUCKETS:
-        lines.append(fit([Span("   "), *mark(name), Span(f" {name:<14}"), Span(BUCKET_TEXTS[name])], width))
+        lines.append(fit([Span("   "), *mark(name), Span(f" {name:<14}"), Span(hints.BUCKETS[name])], width))
     lines.append(_pair("▫ your own", "phases marked with gputop.phase", "bucket.user", width))
     if not past:
         lines += [fit([], width), *in_time]

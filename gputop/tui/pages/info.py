@@ -31,7 +31,7 @@ CLOCKS = {
 def draw(sight: Sight, width: int) -> list[Line]:
     """All lines of the page."""
     view, run = sight.view, chosen(sight.view, sight.run_id)
-    lines = [fit([], width), _heading("sources", width)]
+    lines = [_heading("sources", width)]
     lines += _pair(
         "this picture",
         f"{clean(view.source or 'live', 80)}, one history column every {view.column_ns / 1e9:g} s",
@@ -126,9 +126,8 @@ def _run(run: RunView, view: View, width: int) -> list[Line]:
         how = f"every {ordinal(every)} one in detail, the others counted and timed: they are so short that to follow "
         lines += _pair("", f"{how}all of them would take more than 1 % of the training's time", width)
     lines += _pair("its GPU", MATCHES.get(run.gpu_match or "", "not matched to one"), width)
-    lines += _pair(
-        "quality", f"{figures.count(run.dropped)} steps not kept, {run.gaps} gaps in what was received", width
-    )
+    lost, gaps = figures.counted(run.dropped, "step"), figures.counted(run.gaps, "gap")
+    lines += _pair("quality", f"{lost} not kept, {gaps} in what was received", width)
     if run.outside_ns is not None:
         lines += _pair("outside steps", f"{figures.seconds(run.outside_ns / 1e9)}, in no share", width)
     soft = " ".join(clean(part, 30) for part in (info.framework, info.framework_version) if part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.records import Process, Worker, clean
 from gputop.tui import figures, listing
+from gputop.tui.draw import verdict
 from gputop.tui.draw.sight import Sight, chosen, name_of, rank_of
 from gputop.tui.lines import Line, Span
 from gputop.tui.sheet import Sheet, Standing
@@ -38,10 +39,9 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     first = chosen(sight.view, sight.run_id)
     runs = sorted(sight.view.runs, key=lambda run: run is not first)
     entries = [entry for run in runs for entry in _run(run, sight)]
-    return listing.draw(
-        entries, width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS,
-        nothing="no training process is known yet",
-    )  # fmt: skip
+    if not entries:
+        return Sheet(verdict.waiting(sight.view, width, 5))
+    return listing.draw(entries, width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS)
 
 
 def _run(run: RunView, sight: Sight) -> list[listing.Entry]:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from statistics import median
 
 import msgspec
+from msgspec import structs
 
 from gputop.records import clean
 from gputop.tui import figures, listing
-from gputop.tui.draw.sight import Sight, chosen, name_of
+from gputop.tui.draw.sight import Sight, calm_of, chosen, name_of
 from gputop.tui.glyphs import RAMP, tone_of
 from gputop.tui.lines import Line, Span, fit, pieces
 from gputop.tui.sheet import Deed, Sheet, Standing
@@ -50,16 +51,22 @@ class Rank(msgspec.Struct, frozen=True):
 
 def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     """The strip and the table of the chosen run's job, or of the largest there is."""
-    job = job_of(sight.view, chosen(sight.view, sight.run_id))
-    every = compared(job)
-    now = chosen(sight.view, sight.run_id)
-    gpus = {gpu.gpu.gpu_uuid: gpu for gpu in sight.view.gpus}
+    calm, now = calm_of(sight), chosen(sight.view, sight.run_id)
+    every = compared(of_now(job_of(calm, chosen(calm, sight.run_id)), sight.view))
+    gpus = {gpu.gpu.gpu_uuid: gpu for gpu in calm.gpus}
     return listing.draw(
         [_entry(rank, gpus) for rank in every], width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS,
         above=[*_summary(every, width), *strip(every, width, max(1, height - 8)), fit([], width)] if every else (),
         marked="" if now is None else now.run.run_id, pick=True,
         nothing="no job of several ranks here: torchrun and its like start them, and each publishes by itself",
     )  # fmt: skip
+
+
+def of_now(job: Sequence[RunView], newest: View) -> list[RunView]:
+    """The ranks with their figures as they are, which cost a line each at every change, and the state of now: a rank
+    that stalls or dies is seen at once."""
+    states = {one.run.run_id: one.state for one in newest.runs}
+    return [structs.replace(run, state=states.get(run.run.run_id, run.state)) for run in job]
 
 
 def job_of(view: View, run: RunView | None) -> list[RunView]:

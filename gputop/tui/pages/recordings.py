@@ -10,12 +10,12 @@ from gputop.records import clean
 from gputop.tui import figures, listing
 from gputop.tui.draw.sight import Sight
 from gputop.tui.kept import Kept
-from gputop.tui.lines import Line, Span, crop, fit
+from gputop.tui.lines import Line, Span, fit, wrap
 from gputop.tui.sheet import Deed, Sheet, Standing
 from gputop.tui.tables import Column
 
 COLUMNS = (
-    Column("recording", 30, number=False), Column("began", 16, number=False, rank=1), Column("long", 9, rank=0),
+    Column("recording", 29, number=False), Column("began", 16, number=False, rank=1), Column("long", 12, rank=0),
     Column("what trained", 20, number=False, rank=2), Column("size", 7, rank=3), Column("steps", 10, rank=4),
     Column("", 13, number=False, rank=1), Column("host", 16, number=False, rank=5),
     Column("folder", 40, number=False, rank=6),
@@ -29,12 +29,13 @@ def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
         nothing = "looking for recordings"
     title = [Span(" recordings", "title"), Span("  Enter plays one, Esc leads back", "dim")]
     return listing.draw(
-        [_entry(kept) for kept in sight.shelf or ()], width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS,
-        above=[fit(title, width), fit([], width)], pick=True, nothing=nothing,
+        [_entry(kept, width) for kept in sight.shelf or ()], width, at, titles=listing.titles_of(COLUMNS),
+        columns=COLUMNS, above=[fit(title, width), fit([], width)], pick=True, nothing=nothing,
     )  # fmt: skip
 
 
-def _entry(kept: Kept) -> listing.Entry:
+def _entry(kept: Kept, width: int) -> listing.Entry:
+    fault = wrap(clean(kept.fault, 300), width - 6, 3)
     path = Path(kept.path)
     trained = clean(", ".join(kept.scripts), 200)
     state = kept.state or ("simulated" if kept.simulated else "")
@@ -54,18 +55,18 @@ def _entry(kept: Kept) -> listing.Entry:
         values=(path.name, kept.from_ns, kept.long_ns, trained or None, kept.size, kept.steps, cells[6].text or None,
                 cells[7].text or None, cells[8].text),
         words=listing.words_of(lambda: cells),
-        high=2 if kept.fault else 1,
-        draw=_drawn(cells, clean(kept.fault, 300)),
+        high=1 + len(fault),
+        draw=_drawn(cells, fault),
         opens=None if kept.fault or kept.state == "empty" else Deed("replay", kept.path),
     )  # fmt: skip
 
 
-def _drawn(cells: list[Span], fault: str) -> Callable[[int, str], list[Line]]:
+def _drawn(cells: list[Span], fault: list[str]) -> Callable[[int, str], list[Line]]:
     """The row, and under it what is wrong with the file."""
     one = listing.table(COLUMNS, lambda: cells)
     if not fault:
         return one
-    return lambda width, mark: [*one(width, mark), fit([Span("     "), Span(crop(fault, width - 6), "bad")], width)]
+    return lambda width, mark: [*one(width, mark), *(fit([Span("     "), Span(part, "bad")], width) for part in fault)]
 
 
 def _when(kept: Kept) -> str:

@@ -7,7 +7,7 @@ from gputop.tui import figures, listing
 from gputop.tui.draw import verdict
 from gputop.tui.draw.sight import Sight, chosen, name_of
 from gputop.tui.glyphs import tone_of
-from gputop.tui.lines import Span, fit
+from gputop.tui.lines import Span
 from gputop.tui.sheet import Deed, Sheet, Standing
 from gputop.tui.tables import Column
 from gputop.view import RunView
@@ -15,7 +15,7 @@ from gputop.view import RunView
 COLUMNS = (
     Column("run", 20, number=False), Column("verdict", 20, number=False), Column("step", 9),
     Column("steps/s", 8, rank=1),
-    Column("for data", 8, rank=2), Column("state", 12, number=False, rank=1), Column("rank", 7, rank=3),
+    Column("for data", 8, rank=3), Column("state", 12, number=False, rank=2), Column("rank", 7, rank=1),
     Column("GPU", 5, rank=4), Column("pid", 8, rank=5), Column("steps", 10, rank=6),
     Column("held", 8, rank=7), Column("user", 10, number=False, rank=8),
 )  # fmt: skip
@@ -24,7 +24,7 @@ COLUMNS = (
 def sheet(sight: Sight, width: int, height: int, at: Standing) -> Sheet:
     """One row a run; Enter shows the chosen one, as tab does."""
     if not sight.view.runs:
-        return Sheet([fit([], width), *verdict.waiting(sight.view, width, 5)])
+        return Sheet(verdict.waiting(sight.view, width, 5))
     now = chosen(sight.view, sight.run_id)
     return listing.draw(
         [_entry(run, sight) for run in sight.view.runs], width, at, titles=listing.titles_of(COLUMNS), columns=COLUMNS,

@@ -1,10 +1,12 @@
-"""Why this verdict: the evidence for and against, what to do with its code, what came second."""
+"""Why this verdict: what to do with its code, the evidence for and against, what came second."""
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from gputop.records import Advice, Evidence, clean
 from gputop.tui import figures
-from gputop.tui.draw import ledger, profile, verdict
+from gputop.tui.draw import inside, ledger, profile, verdict
 from gputop.tui.draw.extras import threshold_text, value_text
 from gputop.tui.draw.sight import Sight, calm_of, chosen
 from gputop.tui.draw.transport import badge
@@ -20,11 +22,12 @@ def draw(sight: Sight, width: int) -> list[Line]:
     if run is None:
         return verdict.waiting(calm_of(sight), width, 5)
     many = 2 + len(wrap(f"{run.verdict.cause} {run.verdict.headline}", max(10, width - 4), 8))
-    lines = [fit([], width), *verdict.spoken(run, sight.view.now_ns, width, many), fit([], width)]
+    lines = [*verdict.spoken(run, sight.view.now_ns, width, many), fit([], width)]
     lines += ledger.lines(run, width, 15 if width >= 40 else 1, 2)
-    lines += _evidence("speaks for it", [e for e in run.verdict.evidence if e.supports], width)
-    lines += _evidence("speaks against it", [e for e in run.verdict.evidence if not e.supports], width)
     lines += _advice(run.verdict.advice, width)
+    columns = _columns(run.verdict.evidence, width)
+    lines += _evidence("speaks for it", [e for e in run.verdict.evidence if e.supports], columns, width)
+    lines += _evidence("speaks against it", [e for e in run.verdict.evidence if not e.supports], columns, width)
     lines += _said(run, width)
     lines += _runner_up(run, width)
     if run.verdict.notices:
@@ -35,6 +38,8 @@ def draw(sight: Sight, width: int) -> list[Line]:
         lines += profile.section(run.profile, sight.view.now_ns, width)
     elif run.state == "training" and not badge(sight.view) and not run.run.sampled:
         lines += profile.offer(width)
+    if run.worker is not None:
+        lines += inside.section(run.worker, sight.view.now_ns, width)
     return lines
 
 
@@ -53,14 +58,21 @@ def _text(text: str, width: int, style: str, indent: int = 3) -> list[Line]:
     return [fit([Span(" " * indent), Span(line, style)], width) for line in rows]
 
 
-def _evidence(title: str, items: list[Evidence], width: int) -> list[Line]:
+def _columns(items: list[Evidence], width: int) -> tuple[Column, ...]:
+    """As wide as what stands in them, so that the eye has no way to go from a signal to its value; signals are cut
+    rather than that a limit goes."""
+    value = max((cell_len(value_text(item)) for item in items), default=0)
+    value = max(5, min(20, value))
+    signal = max((cell_len(clean(item.signal, 120)) for item in items), default=0)
+    return (
+        Column("signal", max(20, min(signal, width - 17 - value)), number=False), Column("value", value),
+        Column("limit", 9, number=False, rank=1), Column("from", 10, number=False, rank=2), Column("over", 6, rank=3),
+    )  # fmt: skip
+
+
+def _evidence(title: str, items: list[Evidence], columns: tuple[Column, ...], width: int) -> list[Line]:
     if not items:
         return []
-    signal = max(20, min(56, width - 46))
-    columns = (
-        Column("signal", signal, number=False), Column("value", 20, rank=0), Column("limit", 9, number=False, rank=1),
-        Column("from", 10, number=False, rank=2), Column("over", 6, rank=3),
-    )  # fmt: skip
     kept = choose(columns, width - 2)
     lines = [*_title(title, width), heading(columns, kept, width)]
     for item in items:
