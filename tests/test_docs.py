@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ from gputop.report.judged import judge_trace
 from gputop.samplers import frames
 from gputop.sources import subscriber, trace
 from gputop.wire import cards, framing, places
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -192,3 +198,32 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
 def test_no_page_shows_a_path_of_a_developers_machine(page: Path) -> None:
     assert OURS.findall(page.read_text(encoding="utf-8")) == []
+
+
+def test_every_room_of_the_house_is_named_where_it_is_shown() -> None:
+    house = section(text("architecture.md"), "## The house")
+    rooms = [path for path in (ROOT / "gputop").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    told = {path for path in rooms if f"`gputop/{path.name}" in house or f"`{path.name}`" in house}
+    assert {path.name for path in rooms} - {path.name for path in told} == {"__main__.py"}
+
+
+def test_the_layers_are_told_as_the_contract_has_them() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    told = section(text("architecture.md"), "## Imports go downwards")
+    assert re.findall(r"^ {6}(\S.*)$", told, flags=re.MULTILINE) == layers
+
+
+def test_every_page_and_picture_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    ahead = [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        if page.suffix == ".md":
+            targets = (match[1] or match[2] for match in LINK.finditer(page.read_text(encoding="utf-8")))
+            ahead += [(page.parent / target.partition("#")[0]).resolve() for target in targets if ":" not in target]
+    assert [str(one.relative_to(ROOT)) for one in [*PAGES, *DOCS.glob("*.svg")] if one not in seen] == []
