@@ -1,8 +1,6 @@
-"""The schema: what is written is read back, what is unknown is ignored, what is hostile is neutralised."""
+"""The schema: figures that can't be meant, runs that say more of themselves, text that is hostile."""
 
 from __future__ import annotations
-
-import typing
 
 import msgspec
 import pytest
@@ -12,78 +10,6 @@ from hypothesis import strategies as st
 from gputop import records as r
 
 STEP = r.Step(t=10, run_id="a", n=1, dur_ns=5, phases_ns={"data": 3})
-
-
-def sample(cls: type[r.Record]) -> r.Record:
-    """A record of a type with every field filled in."""
-    hints = typing.get_type_hints(cls)
-    return cls(**{name: _value(hints[name]) for name in cls.__struct_fields__})
-
-
-def _value(hint: object) -> object:
-    options = typing.get_args(hint)
-    origin = typing.get_origin(hint)
-    if origin is list:
-        return [_value(options[0])]
-    if origin is dict:
-        return {"cuda:0": _value(options[1])}
-    if type(None) in options:
-        return _value(next(one for one in options if one is not type(None)))
-    if options:
-        return _value(options[0])
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        inner = typing.get_type_hints(hint)
-        return hint(**{name: _value(inner[name]) for name in hint.__struct_fields__})
-    return {int: 7, float: 1.5, str: "x", bool: True, typing.Any: "any"}[hint]
-
-
-@pytest.mark.parametrize("cls", r.TYPES.values(), ids=lambda cls: cls.__name__)
-def test_every_record_reads_back_equal_with_every_field(cls: type[r.Record]) -> None:
-    record = sample(cls)
-    assert r.unpack(r.pack(record)) == record
-    assert r.from_json(r.to_json(record)) == record
-
-
-@pytest.mark.parametrize("cls", r.TYPES.values(), ids=lambda cls: cls.__name__)
-def test_absent_fields_stay_absent(cls: type[r.Record]) -> None:
-    required = {field.name for field in msgspec.structs.fields(cls) if field.required}
-    record = cls(**{name: value for name, value in _fields(sample(cls)).items() if name in required})
-    assert set(msgspec.json.decode(r.to_json(record))) == required | {"type"}
-    assert r.from_json(r.to_json(record)) == record
-
-
-def _fields(record: r.Record) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__struct_fields__}
-
-
-def test_unknown_fields_are_ignored() -> None:
-    line = b'{"type":"step","t":10,"run_id":"a","n":1,"dur_ns":5,"phases_ns":{"data":3},"colour":"red"}'
-    assert r.from_json(line) == STEP
-
-
-def test_unknown_type_is_told_from_a_broken_record() -> None:
-    payload = msgspec.msgpack.encode([{"type": "weather", "t": 1}, {"type": "step", "t": 1}, STEP])
-    records, faults = r.unpack_many(payload)
-    assert records == [STEP]
-    assert [fault.unknown for fault in faults] == [True, False]
-
-
-def test_whole_floats_are_taken_for_integers() -> None:
-    line = '{"type":"step","t":10.0,"run_id":"a","n":1.0,"dur_ns":5.0,"phases_ns":{"data":3.0}}'
-    assert r.from_json(line) == STEP
-
-
-@pytest.mark.parametrize(
-    "line", ["", "{", "[]", "null", "42", '"step"', '{"type":"step"}', '{"type":5}', "{" * 5000, '{"a":' * 5000]
-)
-def test_what_is_no_record_says_so(line: str) -> None:
-    with pytest.raises(r.Undecodable):
-        r.from_json(line)
-
-
-@given(st.binary(max_size=400))
-def test_no_bytes_do_more_than_fail(data: bytes) -> None:
-    r.unpack_many(data)
 
 
 def test_a_later_run_supersedes_field_by_field() -> None:
@@ -107,11 +33,3 @@ def test_cleaned_text_holds_nothing_that_steers_a_terminal(text: str) -> None:
 def test_figures_that_cannot_be_meant_are_told(changes: dict[str, object]) -> None:
     assert r.implausible(STEP) is None
     assert r.implausible(msgspec.structs.replace(STEP, **changes)) is not None
-
-
-def test_deeply_nested_bytes_are_only_undecodable() -> None:
-    records, faults = r.unpack_many(b"\x91" * 900_000)
-    assert records == []
-    assert len(faults) == 1
-    with pytest.raises(r.Undecodable):
-        r.from_json('{"type":"step","t":1e308,"run_id":"a","n":1,"dur_ns":5,"phases_ns":{}}')

@@ -91,9 +91,9 @@ def _scrub_recording(
 
 
 def _scrub_lines(file: Path, out: Path, force: bool, progress: Progress) -> tuple[Scrubber, Counter[str], list[str]]:
+    from gputop.codec import to_json
     from gputop.recording.rewriting import new_file
     from gputop.recording.scrub import Scrubber
-    from gputop.records import to_json
     from gputop.sources.trace import TraceReader
 
     scrubber, counts = Scrubber(), Counter[str]()

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import zmq
 
+from gputop.codec import Undecodable, pack, unpack
 from gputop.publisher.oath import mention
-from gputop.records import Request, Undecodable, clean, pack, unpack
+from gputop.records import Request, clean
 from gputop.wire import cards, framing, places
 
 SEND_HWM = 16

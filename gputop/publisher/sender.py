@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from gputop.codec import pack
 from gputop.publisher.counting import Sums
 from gputop.publisher.frames import stack_of
 from gputop.publisher.oath import confess
@@ -13,7 +14,7 @@ from gputop.publisher.profiling import Profiling
 from gputop.publisher.ring import INBOX, Entry
 from gputop.publisher.sampling import EVERY_NS, Sampling
 from gputop.publisher.segment import Segment, to_record
-from gputop.records import Alive, Event, Record, Reply, Request, pack
+from gputop.records import Alive, Event, Record, Reply, Request
 from gputop.wire import framing
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gputop.records import AnyRecord, Record, pack_many, unpack_many
+from gputop.codec import pack_many, unpack_many
+from gputop.records import AnyRecord, Record
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 """A longer frame is no frame: 16 GPUs with all their processes need a tenth of it."""

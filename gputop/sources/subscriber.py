@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from gputop.records import AnyRecord, Event, Reply, Request, Run, Undecodable, implausible, pack, unpack_many
+from gputop.codec import Undecodable, pack, unpack_many
+from gputop.records import AnyRecord, Event, Reply, Request, Run, implausible
 from gputop.wire import cards, framing, places
 
 S = 1_000_000_000

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from gputop.codec import Undecodable, from_json
 from gputop.recording.errors import Unreadable
 from gputop.recording.header import MAGIC, first_bytes
 from gputop.records import (
@@ -19,8 +20,6 @@ from gputop.records import (
     Process,
     Run,
     Step,
-    Undecodable,
-    from_json,
     implausible,
 )
 

@@ -24,7 +24,7 @@ ALL_OF_THEM = (
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from gputop.records import to_json
+    from gputop.codec import to_json
 
     path = tmp_path_factory.mktemp("traces") / "run.jsonl"
     path.write_bytes(b"\n".join(map(to_json, records("input-workers", seconds=30))) + b"\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputop.cli import run
-from gputop.records import to_json
+from gputop.codec import to_json
 from gputop.simulation.trace import records as simulated
 
 

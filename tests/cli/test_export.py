@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop import codec
 from gputop import records as rec
 from gputop.cli import run
 from gputop.recording.writer import Writer
@@ -62,7 +63,7 @@ def test_json_lines_come_back_as_the_same_recording(recording: Path, tmp_path: P
     assert run(["export", str(recording), "--to", "jsonl", "-o", str(first)]) == 0
     assert run(["export", str(first), "--to", "jsonl", "-o", str(second)]) == 0
     assert first.read_bytes() == second.read_bytes()
-    assert [rec.from_json(line) for line in first.read_bytes().splitlines()] == list(
+    assert [codec.from_json(line) for line in first.read_bytes().splitlines()] == list(
         simulated("input-workers", seconds=30)
     )
 
@@ -71,9 +72,9 @@ def test_a_trace_is_exported_as_it_lies_in_its_file(tmp_path: Path) -> None:
     """A loop of 1,000 steps/s, newest first: no step may be summed up on the way, nothing put in order or added."""
     trace, out = tmp_path / "fast.jsonl", tmp_path / "out"
     steps = [rec.Step(t=T + n * 10**6, run_id="r", n=n, dur_ns=10**6, phases_ns={}) for n in reversed(range(3000))]
-    trace.write_bytes(b"".join(rec.to_json(step) + b"\n" for step in steps) + b"no record\n")
+    trace.write_bytes(b"".join(codec.to_json(step) + b"\n" for step in steps) + b"no record\n")
     assert run(["export", str(trace), "--to", "jsonl", "-o", str(out)]) == 0
-    assert [rec.from_json(line) for line in out.read_bytes().splitlines()] == steps
+    assert [codec.from_json(line) for line in out.read_bytes().splitlines()] == steps
     assert run(["export", str(trace), "--to", "jsonl", "-o", str(out), "--force", "--until", "1s"]) == 0
     assert len(out.read_bytes().splitlines()) == 1001
 
@@ -202,7 +203,7 @@ def test_interrupted_it_leaves_nothing_and_ends_with_130(number: signal.Signals,
     with open(path, "wb") as out:
         for n in range(15_000):
             step = rec.Step(t=T + n * 10**7, run_id="r", n=n, dur_ns=10**7, phases_ns={"data": 5, "backward": 10**6})
-            out.write(rec.to_json(step) + b"\n")
+            out.write(codec.to_json(step) + b"\n")
     folder = tmp_path / "out"
     folder.mkdir()
     child = subprocess.Popen(

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gputop.codec import from_json, to_json
 from gputop.diagnosis.causes import FAMILIES, IDS
 from gputop.diagnosis.evidence import gather
 from gputop.diagnosis.verdict import judge
-from gputop.records import AnyRecord, GpuProcess, Step, SyncSite, Verdict, from_json, to_json
+from gputop.records import AnyRecord, GpuProcess, Step, SyncSite, Verdict
 from tests.diagnosis.builder import PID, RUN_ID, STARVED, T0, event, low, others, trace, window, workers
 
 PHASES = ["data", "h2d", "forward", "backward", "optimizer", "sync", "eval", "checkpoint", "comm", "self", "metrics"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gputop import codec
 from gputop import records as rec
 from gputop.recording.export import FORMATS, Missing, load, target
 from gputop.recording.export.material import Material, of_records
@@ -58,11 +59,11 @@ def rows(data: bytes) -> list[dict[str, str]]:
 
 
 def test_json_lines_read_back_equal_and_in_order(trace: list[AnyRecord]) -> None:
-    assert [rec.from_json(line) for line in export("jsonl", trace).splitlines()] == trace
+    assert [codec.from_json(line) for line in export("jsonl", trace).splitlines()] == trace
 
 
 def test_json_lines_of_some_types_hold_only_those(trace: list[AnyRecord]) -> None:
-    found = [rec.from_json(line) for line in export("jsonl", trace, rec.Gpu, rec.Event).splitlines()]
+    found = [codec.from_json(line) for line in export("jsonl", trace, rec.Gpu, rec.Event).splitlines()]
     assert found == [one for one in trace if isinstance(one, (rec.Gpu, rec.Event))]
 
 

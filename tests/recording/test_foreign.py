@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop import codec
 from gputop import records as rec
 from gputop.cli import run
 from gputop.recording.rewriting import write_anew
@@ -64,7 +65,7 @@ def patience() -> Iterator[None]:
 
 
 def lines() -> list[bytes]:
-    return [rec.to_json(record) for record in simulated("input-workers", seconds=20)]
+    return [codec.to_json(record) for record in simulated("input-workers", seconds=20)]
 
 
 def other_database(path: Path, sound: Path) -> None:
@@ -111,7 +112,7 @@ NEVER: dict[str, Make] = {
     "only a head": lambda path, sound: path.write_bytes(sound.read_bytes()[:100]),
     "less than a head": lambda path, sound: path.write_bytes(sound.read_bytes()[:50]),
     "newer": schema_2,
-    "newer lines": lambda path, sound: path.write_bytes(rec.to_json(NEWER)),
+    "newer lines": lambda path, sound: path.write_bytes(codec.to_json(NEWER)),
     "a pipe": lambda path, sound: os.mkfifo(path),
     "a socket": a_socket,
     "/dev/zero": lambda path, sound: Path("/dev/zero"),

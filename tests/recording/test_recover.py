@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gputop import codec
 from gputop import records as rec
 from gputop.cli import run
 from gputop.recording.errors import Unreadable
@@ -166,7 +167,7 @@ def test_every_single_page_may_be_lost(sound: Path, original: Bag, tmp_path: Pat
 def named_anew(one: bytes, found: Recovery, original: Bag) -> bytes:
     """A record as it was, where the recovery says that the names of runs or lines are lost."""
     said = " ".join(found.warnings)
-    record = rec.from_json(one)
+    record = codec.from_json(one)
     if "names of" in said and str(getattr(record, "run_id", "")).startswith("unknown-"):
         number = int(record.run_id.removeprefix("unknown-")) - 1  # type: ignore[union-attr]
         one = one.replace(record.run_id.encode(), f"r{number}".encode())  # type: ignore[union-attr]
@@ -339,7 +340,7 @@ def test_nothing_to_save(tmp_path: Path) -> None:
 
 
 def test_a_broken_trace_in_json_lines_becomes_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [rec.to_json(record) for record in two_ranks(3)]
+    lines = [codec.to_json(record) for record in two_ranks(3)]
     broken = tmp_path / "t.jsonl"
     broken.write_bytes(b"\n".join([*lines[:20], b'{"type":"st', b"\xff\xfe", *lines[20:]])[:-30])
     assert run(["recover", str(broken)]) == 0

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputop import codec
 from gputop import records as rec
 from gputop.cli import run
 from gputop.recording.pseudonyms import Pseudonyms
@@ -117,7 +118,7 @@ def test_no_byte_of_the_copy_tells(recording: Path, capsys: pytest.CaptureFixtur
 
 def test_no_line_of_a_scrubbed_trace_tells(tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
-    trace.write_bytes(b"".join(rec.to_json(record) + b"\n" for record in telling()))
+    trace.write_bytes(b"".join(codec.to_json(record) + b"\n" for record in telling()))
     assert run(["scrub", str(trace)]) == 0
     copy = (tmp_path / "t.scrubbed.jsonl").read_bytes()
     assert leaks(copy) == []

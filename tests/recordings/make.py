@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from gputop import codec
 from gputop import records as rec
 from gputop.recording.writer import Writer
 from gputop.simulation.trace import records as simulated
@@ -103,7 +104,7 @@ def write(name: str, records: list[rec.Record]) -> None:
             writer.add(record)
         writer.commit(T0 + at)
     writer.close(T0 + len(records))
-    path.with_suffix(".jsonl").write_bytes(b"".join(rec.to_json(record) + b"\n" for record in records))
+    path.with_suffix(".jsonl").write_bytes(b"".join(codec.to_json(record) + b"\n" for record in records))
 
 
 if __name__ == "__main__":

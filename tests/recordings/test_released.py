@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop import codec
 from gputop import records as rec
 from gputop.cli import run
 from gputop.recording.reader import Recording
@@ -20,7 +21,7 @@ RELEASED = sorted(HERE.glob("v*-*.gputop"), key=lambda path: path.name)
 
 def put_in(path: Path) -> list[rec.AnyRecord]:
     """What was written into a recording, from the trace beside it."""
-    return [rec.from_json(line) for line in path.with_suffix(".jsonl").read_bytes().splitlines()]
+    return [codec.from_json(line) for line in path.with_suffix(".jsonl").read_bytes().splitlines()]
 
 
 def copied(path: Path, to: Path) -> Path:
@@ -88,5 +89,5 @@ def test_what_a_later_version_adds_to_it_does_no_harm(path: Path, tmp_path: Path
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: path.stem)
 def test_no_field_of_it_has_been_dropped_or_renamed(path: Path) -> None:
     for line in path.with_suffix(".jsonl").read_bytes().splitlines():
-        then, now = json.loads(line), json.loads(rec.to_json(rec.from_json(line)))
+        then, now = json.loads(line), json.loads(codec.to_json(codec.from_json(line)))
         assert {name: now.get(name) for name in then} == then

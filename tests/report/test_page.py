@@ -17,7 +17,8 @@ import pytest
 
 from gputop import figures as fig
 from gputop.cli import run
-from gputop.records import Gpu, Host, Run, Step, to_json
+from gputop.codec import to_json
+from gputop.records import Gpu, Host, Run, Step
 from gputop.report import page, summary, words
 from gputop.report.judged import Judged, judge_trace
 from gputop.report.plotting import encoded, plotted

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from gputop.cli import run
+from gputop.codec import to_json
 from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
-from gputop.records import AnyRecord, Event, Loader, Model, Run, Step, Verdict, end_of, to_json
+from gputop.records import AnyRecord, Event, Loader, Model, Run, Step, Verdict, end_of
 from gputop.report import page, reading, summary, words
 from gputop.report.gauges import _odd
 from gputop.report.judged import Judged

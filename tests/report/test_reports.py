@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from gputop.cli import run
-from gputop.records import Event, Gpu, Run, Sampler, Step, to_json
+from gputop.codec import to_json
+from gputop.records import Event, Gpu, Run, Sampler, Step
 from gputop.report import summary, text
 from gputop.report.judged import judge_trace
 from gputop.report.plain import PlainStream

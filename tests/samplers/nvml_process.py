@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gputop.records import AnyRecord, Burst, Gpu, Sampler, from_json
+from gputop.codec import from_json
+from gputop.records import AnyRecord, Burst, Gpu, Sampler
 from tests.nvml_stub import StubState, env
 
 _SCRIPT = """
 import os, pathlib, sys
-from gputop.records import to_json
+from gputop.codec import to_json
 from gputop.samplers.nvml import NvmlBackend
 backend = None
 for line in sys.stdin:

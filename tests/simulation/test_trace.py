@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from gputop import codec
 from gputop import records as rec
 from gputop.simulation.physics import Physics
 from gputop.simulation.scenarios import DEFAULT, SCENARIOS
@@ -22,10 +23,10 @@ def steps_of(found: list[rec.Record], kind: str = "train") -> list[rec.Step]:
 @pytest.mark.parametrize(("name", "fixed"), VARIANTS)
 def test_every_record_survives_both_codings(name: str, fixed: bool) -> None:
     found = list(records(name, fixed=fixed, seconds=4))
-    decoded, faults = rec.unpack_many(rec.pack_many(found))
+    decoded, faults = codec.unpack_many(codec.pack_many(found))
     assert decoded == found
     assert faults == []
-    assert [rec.from_json(rec.to_json(record)) for record in found] == found
+    assert [codec.from_json(codec.to_json(record)) for record in found] == found
     assert {type(record) for record in found} >= {
         rec.Run, rec.Loader, rec.Model, rec.Alive, rec.Step, rec.Gpu, rec.Burst, rec.Host, rec.Process,
     }  # fmt: skip

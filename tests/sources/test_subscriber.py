@@ -10,6 +10,7 @@ import pytest
 import zmq
 
 from gputop import records as r
+from gputop.codec import pack, unpack
 from gputop.sources.subscriber import BACKFILL_LIMIT, NoPlace, Stream, Subscriber
 from gputop.wire import cards, framing, places
 
@@ -84,7 +85,7 @@ class Publisher:
                 run = r.Run(t=0, run_id="a", pid=1, host="h", schema=1)
                 self.send(None, [r.Reply(t=0, kind="hello", ok=True, from_seq=0, next_seq=len(self.records)), run])
             elif message[:1] not in b"\x00\x01":
-                request = r.unpack(message)
+                request = unpack(message)
                 assert isinstance(request, r.Request)
                 assert request.from_seq is not None
                 assert request.limit is not None
@@ -94,7 +95,7 @@ class Publisher:
                 self.send(None, [r.Reply(t=0, kind="backfill", ok=True, from_seq=request.from_seq, next_seq=end)])
 
     def send(self, seq: int | None, records: list[r.AnyRecord], topic: bytes | None = None) -> None:
-        payload = framing.array([r.pack(one) for one in records])
+        payload = framing.array([pack(one) for one in records])
         self.socket.send_multipart([topic or self.topic, framing.envelope("a", seq, payload)])
 
     def live(self, records: list[r.AnyRecord], *, lose: bool = False) -> None:

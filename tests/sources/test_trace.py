@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gputop.records import Gpu, Process, Run, Step, to_json
+from gputop.codec import to_json
+from gputop.records import Gpu, Process, Run, Step
 from gputop.sources.trace import NAMED_FAULTS, Unreadable, read
 
 RUN = Run(t=1, run_id="a", pid=1, host="h", schema=1)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop import records as r
+from gputop.codec import pack, unpack_many
 from gputop.wire import framing
 
 STEP = r.Step(t=10, run_id="a", n=1, dur_ns=5, phases_ns={"data": 3})
@@ -20,10 +21,10 @@ def test_an_array_of_encoded_records_is_msgpack(count: int) -> None:
 
 
 def test_an_envelope_opens_as_it_was_sealed() -> None:
-    payload = framing.array([r.pack(STEP), r.pack(STEP)])
+    payload = framing.array([pack(STEP), pack(STEP)])
     opened = framing.open_envelope([b"rec", framing.envelope("a", 7, payload)])
     assert (opened.run_id, opened.seq) == ("a", 7)
-    assert r.unpack_many(bytes(opened.payload)) == ([STEP, STEP], [])
+    assert unpack_many(bytes(opened.payload)) == ([STEP, STEP], [])
 
 
 @given(st.lists(st.integers(1, 40_000), max_size=600))

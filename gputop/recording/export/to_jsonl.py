@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
+from gputop.codec import to_json
 from gputop.recording.export.material import Material
 from gputop.records import TYPES as ALL
-from gputop.records import Record, Reply, Request, to_json
+from gputop.records import Record, Reply, Request
 
 SUFFIX = ".jsonl"
 TYPES: tuple[type[Record], ...] = tuple(cls for cls in ALL.values() if cls not in (Request, Reply))
