@@ -22,7 +22,10 @@ class Record(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag_
 
 
 class Run(Record, tag="run", frozen=True, kw_only=True):
-    """One training process (a rank). A later one with the same run_id supersedes it field by field."""
+    """One training process (a rank). A later one with the same run_id supersedes it field by field.
+
+    `start_ticks`: when the process started, in clock ticks since boot; a pid alone may be another process's tomorrow.
+    """
 
     run_id: str
     pid: int
@@ -55,6 +58,7 @@ class Run(Record, tag="run", frozen=True, kw_only=True):
     simulated: bool | None = None
     sampled: bool | None = None
     detail_every: int | None = None
+    start_ticks: int | None = None
 
 
 class Alive(Record, tag="alive", frozen=True, kw_only=True):
@@ -202,7 +206,7 @@ class Profile(Record, tag="profile", frozen=True, kw_only=True):
 
 
 class GpuProcess(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """A process on a GPU, as the driver lists it."""
+    """A process on a GPU, as the driver lists it; `start_ticks` as in `Run`."""
 
     pid: int
     mem_bytes: int | None = None
@@ -210,6 +214,7 @@ class GpuProcess(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     name: str | None = None
     user: str | None = None
     cmdline: str | None = None
+    start_ticks: int | None = None
 
 
 class Gpu(Record, tag="gpu", frozen=True, kw_only=True):
@@ -328,7 +333,8 @@ class Worker(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
 
 
 class Process(Record, tag="process", frozen=True, kw_only=True):
-    """One sample of a process. `cpu_pct` counts one core as 100; `tree_cpu_pct`: with its children, ended ones too."""
+    """One sample of a process. `cpu_pct` counts one core as 100; `tree_cpu_pct`: with its children, ended ones too;
+    `start_ticks` as in `Run`."""
 
     host: str
     pid: int
@@ -348,6 +354,7 @@ class Process(Record, tag="process", frozen=True, kw_only=True):
     cores_allowed: int | None = None
     stack: list[str] | None = None
     workers: list[Worker] | None = None
+    start_ticks: int | None = None
 
 
 class Sampler(Record, tag="sampler", frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from gputop import visible
+from gputop.pids import Pid
 from gputop.recording.past import Past
 from gputop.records import (
     Alive,
@@ -73,7 +74,7 @@ class Timeline:
         self.runs: dict[str, RunTrack] = {}
         self.gpus: dict[str, GpuTrack] = {}
         self.hosts: dict[str, HostTrack] = {}
-        self.others: dict[int, Process] = {}
+        self.others: dict[tuple[str, Pid], Process] = {}
         self.others_seen: deque[Process] = deque(maxlen=OTHERS)
         self.samplers: dict[str, Sampler] = {}
         self.samplers_seen: deque[Sampler] = deque(maxlen=OTHERS)
@@ -188,18 +189,21 @@ class Timeline:
             track.process.append(process)
             return
         self.others_seen.append(process)
-        self.others[process.pid] = process
+        self.others[process.host, Pid(process.pid, process.start_ticks)] = process
         if len(self.others) > 256:
-            for pid in [pid for pid, one in self.others.items() if one.t < process.t - 30 * S]:
-                del self.others[pid]
+            for key in [key for key, one in self.others.items() if one.t < process.t - 30 * S]:
+                del self.others[key]
             while len(self.others) > 256:
                 del self.others[next(iter(self.others))]
 
     def _run_of(self, process: Process) -> RunTrack | None:
+        """The run whose process it is; none where its number has become another process's."""
         if process.run_id is not None:
-            return self.runs.get(process.run_id)
+            track = self.runs.get(process.run_id)
+            return track if track is not None and _same_start(track.run.start_ticks, process.start_ticks) else None
+        here = Pid(process.pid, process.start_ticks)
         for track in self.runs.values():
-            if track.run.pid == process.pid and track.run.host == process.host and track.ended is None:
+            if track.run.host == process.host and track.ended is None and _pid_of(track.run).agrees(here):
                 return track
         return None
 
@@ -285,7 +289,7 @@ class Timeline:
                     return gpu.gpu_uuid, "pci"
         pid = self._pid_here(run, latest)
         for gpu in latest:
-            if pid is not None and (gpu.processes or gpu.mig) and pid in _pids_on(gpu):
+            if pid is not None and any(pid.agrees(one) for one in _pids_on(gpu)):
                 return gpu.gpu_uuid, "pid"
         if (uuid := _visible(run, latest)) is not None:
             return uuid, "visible"
@@ -295,12 +299,12 @@ class Timeline:
             return latest[0].gpu_uuid, "only"
         return None, None
 
-    def _pid_here(self, run: Run, gpus: list[Gpu]) -> int | None:
+    def _pid_here(self, run: Run, gpus: list[Gpu]) -> Pid | None:
         """The run's process as this machine numbers it: what its sampler found, else its own word on the same host."""
         track = self.runs.get(run.run_id)
         if track is not None and track.process:
-            return track.process[-1].pid
-        return run.pid if not gpus or any(gpu.host == run.host for gpu in gpus) else None
+            return Pid(track.process[-1].pid, run.start_ticks or track.process[-1].start_ticks)
+        return _pid_of(run) if not gpus or any(gpu.host == run.host for gpu in gpus) else None
 
     def _peers(self, track: RunTrack, now_ns: int) -> Iterator[Peer]:
         run = track.run
@@ -331,10 +335,22 @@ def _between(records: deque[R], from_ns: int, to_ns: int) -> tuple[R, ...]:
     return tuple(out)
 
 
-def _pids_on(gpu: Gpu) -> set[int]:
+def _pid_of(run: Run) -> Pid:
+    return Pid(run.pid, run.start_ticks)
+
+
+def _same_start(one: int | None, other: int | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def _pids_on(gpu: Gpu) -> Iterator[Pid]:
     """The processes on a GPU and on its MIG instances."""
-    inside = (one.get("pid") for instance in gpu.mig or () for one in instance.get("processes") or ())
-    return {*(one.pid for one in gpu.processes or ()), *(pid for pid in inside if isinstance(pid, int))}
+    for process in gpu.processes or ():
+        yield Pid(process.pid, process.start_ticks)
+    for instance in gpu.mig or ():
+        for one in instance.get("processes") or ():
+            if isinstance(pid := one.get("pid"), int):
+                yield Pid(pid, one.get("start_ticks"))
 
 
 def _visible(run: Run, gpus: list[Gpu]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gputop.records import (
@@ -179,8 +180,6 @@ class TestMatch:
         ],
     )
     def test_match(self, run: dict[str, str], gpus: list[Gpu], expected: tuple[str | None, str | None]) -> None:
-        import msgspec
-
         timeline = filled(*gpus)
         assert timeline.match(msgspec.structs.replace(RUN, **run)) == expected
 
@@ -210,7 +209,30 @@ def test_a_run_that_said_goodbye_is_not_lost() -> None:
 def test_a_process_finds_its_run_by_pid() -> None:
     timeline = filled(Process(t=0, host="h", pid=42), Process(t=0, host="h", pid=7))
     assert len(timeline.runs["a"].process) == 1
-    assert list(timeline.others) == [7]
+    assert [pid.number for _, pid in timeline.others] == [7]
+
+
+def test_a_pid_that_has_become_another_process_is_no_runs() -> None:
+    began = msgspec.structs.replace(RUN, start_ticks=100)
+    for named in (None, "a"):
+        timeline = filled(began, Process(t=0, host="h", pid=42, run_id=named, start_ticks=100))
+        timeline.add(Process(t=1, host="h", pid=42, run_id=named, start_ticks=777))
+        assert [one.start_ticks for one in timeline.runs["a"].process] == [100]
+        assert [pid.start for _, pid in timeline.others] == [777]
+
+
+@pytest.mark.parametrize("mig", [False, True])
+def test_a_gpu_on_which_a_later_process_of_the_same_pid_runs_is_not_the_runs(mig: bool) -> None:
+    def on(uuid: str, start: int) -> Gpu:
+        if mig:
+            return gpu(uuid, mig=[{"uuid": f"MIG-{uuid}", "processes": [{"pid": 42, "start_ticks": start}]}])
+        return gpu(uuid, processes=[GpuProcess(pid=42, start_ticks=start)])
+
+    began = msgspec.structs.replace(RUN, start_ticks=100)
+    assert filled(began, on("x", 777), on("y", 778)).match(began) == (None, None)
+    assert filled(began, on("x", 777), on("y", 100)).match(began) == ("y", "pid")
+    unknown = RUN  # a publisher that does not tell: the number is all there is
+    assert filled(on("x", 777)).match(unknown) == ("x", "pid")
 
 
 def test_bursts_show_in_the_peak_and_not_in_the_mean() -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from gputop import visible
 from gputop.diagnosis.numbers import known, mean, quantile
+from gputop.pids import Pid
 from gputop.records import Gpu, GpuProcess, Run, Step
 from gputop.window import Window
 
@@ -174,15 +175,21 @@ def reserves(run: Run) -> bool:
     return run.framework in RESERVING
 
 
-def own_pid(window: Window) -> int:
+def own_pid(window: Window) -> Pid:
     """The run's process as the machine numbers it, which is another number for a run in a container."""
-    return window.process[-1].pid if window.process else window.run.pid
+    run, last = window.run, window.process[-1] if window.process else None
+    return Pid(run.pid, run.start_ticks) if last is None else Pid(last.pid, run.start_ticks or last.start_ticks)
+
+
+def pid_of(process: GpuProcess) -> Pid:
+    """Which process a row of the driver's list means."""
+    return Pid(process.pid, process.start_ticks)
 
 
 def _listed(window: Window) -> bool | None:
     """Whether the driver lists the run's process on any GPU; None where a GPU's list is not known."""
-    listed = [process.pid for gpu in window.all_gpus for process in gpu.processes or ()]
-    if own_pid(window) in listed:
+    own = own_pid(window)
+    if any(own.agrees(pid_of(process)) for gpu in window.all_gpus for process in gpu.processes or ()):
         return True
     known_lists = [gpu.processes is not None for gpu in window.all_gpus]
     return False if known_lists and all(known_lists) else None
@@ -199,19 +206,28 @@ def _params_on_cpu(window: Window) -> float | None:
 def _own_memory(window: Window) -> int | None:
     if not window.gpu or window.gpu[-1].processes is None:
         return None
-    own = [process.mem_bytes for process in window.gpu[-1].processes if process.pid == own_pid(window)]
-    return next((size for size in own if size is not None), None)
+    own = own_pid(window)
+    sizes = [process.mem_bytes for process in window.gpu[-1].processes if own.agrees(pid_of(process))]
+    return next((size for size in sizes if size is not None), None)
 
 
 def _neighbours(window: Window) -> tuple[GpuProcess, ...]:
     """Other processes that were seen computing on the run's device, the busiest sample of each."""
-    ours = {window.run.pid, own_pid(window), *(peer.run.pid for peer in window.peers)}
-    seen: dict[int, GpuProcess] = {}
+    runs = (window.run, *(peer.run for peer in window.peers))
+    ours = [own_pid(window), *(Pid(run.pid, run.start_ticks) for run in runs)]
+    seen: dict[Pid, GpuProcess] = {}
+    latest: dict[int, Pid] = {}
     for gpu in window.gpu:
         for process in gpu.processes or ():
-            before = seen.get(process.pid)
-            if process.pid not in ours and (before is None or (process.sm_pct or 0) > (before.sm_pct or 0)):
-                seen[process.pid] = process
+            pid = pid_of(process)
+            if pid.start is None:
+                pid = latest.get(pid.number, pid)  # one that is just ending tells its start no more
+            latest[pid.number] = pid
+            before = seen.get(pid)
+            if before is not None and (process.sm_pct or 0) <= (before.sm_pct or 0):
+                continue
+            if not any(pid.agrees(own) for own in ours):
+                seen[pid] = process
     return tuple(sorted(seen.values(), key=lambda process: -(process.sm_pct or 0)))
 
 

@@ -15,6 +15,7 @@ from gputop.diagnosis.loop import Bucket, Loop, ledger, read_loop
 from gputop.diagnosis.lost import Lost, read_lost
 from gputop.diagnosis.machine import Machine, read_machine, training_loader
 from gputop.diagnosis.shift import as_seen, since_change
+from gputop.pids import Pid
 from gputop.records import Loader
 from gputop.window import Window
 
@@ -23,7 +24,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run over a window. `loop` and `lost` are None while no training step has finished in it.
 
     `ledger` are the buckets of wall time of the steady steps, in percent (summing to 100) and mean ms per step.
-    `came` are the neighbours on the run's device that came while the run was watched, by pid.
+    `came` are the neighbours on the run's device that came while the run was watched.
     `seen` keeps what causes have read out of the facts in common (see `once`).
     """
 
@@ -35,7 +36,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     lost: Lost | None = None
     loader: Loader | None = None
     ledger: tuple[Bucket, ...] = ()
-    came: dict[int, Arrival] = {}
+    came: dict[Pid, Arrival] = {}
     seen: dict[str, Any] = {}
 
 

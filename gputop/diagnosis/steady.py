@@ -11,9 +11,11 @@ from gputop.diagnosis.arrivals import Arrival
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import idle, stalled, unknown, warmup
 from gputop.diagnosis.compose import compose
+from gputop.diagnosis.device import pid_of
 from gputop.diagnosis.evidence import Facts, gather
 from gputop.diagnosis.loop import Bucket, First, Loop
 from gputop.diagnosis.weigh import Judgement, weigh
+from gputop.pids import Pid
 from gputop.records import Verdict
 from gputop.view import Segment
 from gputop.window import Window
@@ -60,7 +62,7 @@ class Judge:
         self._p99_ms: float | None = None
         self._accidents: dict[int, int] = {}
         self._firsts: dict[int, First] = {}
-        self._came: dict[int, Arrival] = {}
+        self._came: dict[Pid, Arrival] = {}
 
     def update(self, window: Window) -> Verdict:
         """Judge the run's latest window. Windows must come in time order."""
@@ -99,7 +101,7 @@ class Judge:
 
     def _with_earlier_neighbours(self, facts: Facts) -> Facts:
         """The facts with the neighbours that came before the window, for as long as they stay."""
-        here = {process.pid for process in facts.device.neighbours}
+        here = {pid_of(process) for process in facts.device.neighbours}
         if not here:
             self._came = {}
             return facts

@@ -14,6 +14,7 @@ from typing import Any
 
 import gputop
 from gputop.records import SCHEMA, Run
+from gputop.wire.cards import process_start
 
 MAX_ARGV = 64
 MAX_ARG_BYTES = 512
@@ -38,6 +39,7 @@ def describe(run_id: str, start_ns: int, offset_ns: int, more: Mapping[str, Any]
         "t": start_ns,
         "start_ns": start_ns,
         "pid": os.getpid(),
+        "start_ticks": process_start(os.getpid()),
         "host": socket.gethostname(),
         "schema": SCHEMA,
         "offset_ns": offset_ns,

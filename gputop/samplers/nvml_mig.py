@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gputop.records import clean
-from gputop.samplers import nvml_processes
+from gputop.samplers import nvml_processes, proc
 from gputop.samplers.nvml_gpm import SHARES, Gpm
 from gputop.samplers.nvml_library import NOT_FOUND, code_of, refused, text
 from gputop.samplers.protocol import Say
@@ -71,7 +71,11 @@ class Instances:
 
     def _processes(self, handle: Any, say: Say, limit: int, total: int | None) -> list[dict[str, Any]]:
         listed = nvml_processes.checked(nvml_processes.ask(self._nvml, handle, say), limit, total)
-        return [{"pid": pid, "mem_bytes": used} for pid, used in listed]
+        rows = []
+        for pid, used in listed:
+            row = {"pid": pid, "mem_bytes": used, "start_ticks": proc.start(pid)}
+            rows.append({name: value for name, value in row.items() if value is not None})
+        return rows
 
     def _count(self, parent: Any, row: dict[str, Any], now_ns: int) -> dict[str, Any]:
         """What its processors do. Two compute instances of one GPU instance share its counters."""

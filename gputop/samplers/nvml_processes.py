@@ -50,6 +50,7 @@ class Names:
             pid=pid,
             mem_bytes=mem_bytes,
             sm_pct=sm_pct,
+            start_ticks=stat.start,
             name=known[1],
             user=known[2],
             cmdline=known[3] if self.cmdline else None,

@@ -76,6 +76,14 @@ def of(pid: int) -> Stat:
     return stat(f"/proc/{pid}/stat")
 
 
+def start(pid: int) -> int | None:
+    """When it started, in clock ticks since boot; None when it is gone or lives in another pid namespace."""
+    try:
+        return of(pid).start
+    except (OSError, ValueError):
+        return None
+
+
 def arguments(pid: int) -> list[str]:
     """Its command line; empty for a kernel thread or a zombie. Raises OSError."""
     data = read(f"/proc/{pid}/cmdline", 8192)

@@ -93,7 +93,8 @@ class Processes:
                 continue
             samples[pid] = sample
             named = self._targets.workers.get(pid, ())
-            workers = self._sampled(named, now_ns, samples) or self._sampled(self._found(sample.stat), now_ns, samples)
+            own = [one for one in named if _descends(one, pid)]
+            workers = self._sampled(own, now_ns, samples) or self._sampled(self._found(sample.stat), now_ns, samples)
             sample = samples[pid] = sample._replace(tree_ticks=_tree_ticks(sample.stat, workers, samples))
             rows.append(self._row(sample, run_id, workers))
         self._before = samples
@@ -116,6 +117,7 @@ class Processes:
             cpu_pct=rate.cpu_pct, main_thread_cpu_pct=rate.main_pct, main_thread_wait_pct=rate.wait_pct,
             tree_cpu_pct=rate.tree_pct, threads=stat.threads, rss_bytes=stat.rss_bytes,
             state=stat.state, read_bytes_s=rate.read_bytes_s, rchar_bytes_s=rate.rchar_bytes_s, workers=workers,
+            start_ticks=stat.start,
         )  # fmt: skip
 
     def _sampled(self, pids: Iterable[int], now_ns: int, samples: dict[int, Sample]) -> list[Worker]:
@@ -196,7 +198,7 @@ class Processes:
         return Process(
             t=now_ns, host=self._host, pid=stat.pid, name=stat.name, user=known.user, cpu_pct=round(pct, 1),
             cmdline=known.cmdline if self._targets.cmdline else None, threads=stat.threads, rss_bytes=stat.rss_bytes,
-            state=stat.state,
+            state=stat.state, start_ticks=stat.start,
         )  # fmt: skip
 
     def _forget(self) -> None:
@@ -212,6 +214,16 @@ def _all() -> dict[int, Stat]:
         except (OSError, ValueError):
             continue
     return stats
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    """Whether a process is a child of another, or of its fork server: the number of one that has ended may be anyone's
+    by now."""
+    try:
+        parent = proc.of(pid).ppid
+        return parent == ancestor or (parent > 1 and proc.of(parent).ppid == ancestor)
+    except (OSError, ValueError):
+        return False
 
 
 def _allowed(pid: int) -> int | None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import zmq
 
+from gputop.pids import Pid
 from gputop.recording.past import Past
 from gputop.records import AnyRecord, Event, Loader, Run
-from gputop.samplers import namespaces
+from gputop.samplers import namespaces, proc
 from gputop.samplers.supervisor import Supervisor
 from gputop.sources import Transport
 from gputop.sources.clock import TraceClock
@@ -68,6 +69,7 @@ class LiveSource:
         self._looks: dict[str, Look] = {}
         self._unseen: dict[str, str] = {}
         self._pids: dict[int, str] = {}
+        self._starts: dict[int, int | None] = {}
         self._workers: dict[int, list[int]] = {}
         self._run_pids: dict[str, int] = {}
         self._elsewhere: set[int] = set()
@@ -115,10 +117,17 @@ class LiveSource:
         self._follow(records, now)
         return records
 
-    def _announced(self) -> set[int]:
-        """Processes that speak for themselves, or will: those with a card, and those whose stacks are sampled."""
-        own = {pid for pid, run_id in self._pids.items() if not self._unannounced.made(run_id)}
-        return own | self._attached.keys() | {found.card.pid for found in self._subscriber.known.values()}
+    def _announced(self) -> dict[int, int | None]:
+        """Processes that speak for themselves, or will, and when they started: those with a card (a container's has
+        numbers of its own: it counts once its run is found here), and those whose stacks are sampled."""
+        found = {card.pid: card.start for card in self._numbered_here(self._subscriber.known.values())}
+        found |= {pid: self._starts.get(pid) for pid, run in self._pids.items() if not self._unannounced.made(run)}
+        return found | {pid: one.run.start_ticks for pid, one in self._attached.items()}
+
+    @staticmethod
+    def _numbered_here(found: Iterable[cards.Found]) -> Iterator[cards.Card]:
+        here = cards.pid_namespace()
+        return (one.card for one in found if one.card.pidns in (None, here))
 
     def _follow(self, records: list[AnyRecord], now: int) -> None:
         """Tell the samplers which processes train and which are their workers."""
@@ -129,6 +138,8 @@ class LiveSource:
                 if pid is None:
                     continue
                 changed |= self._pids.get(pid) != record.run_id
+                if record.start_ticks is not None or self._pids.get(pid) != record.run_id:
+                    self._starts[pid] = record.start_ticks
                 self._pids[pid] = record.run_id
                 self._run_pids[record.run_id] = pid
                 if pid != record.pid:
@@ -143,6 +154,7 @@ class LiveSource:
                 if self._pids.get(pid) != record.run_id:
                     continue  # another run of the same process goes on
                 del self._pids[pid]
+                self._starts.pop(pid, None)
                 changed = True
                 self._workers.pop(pid, None)
                 self._elsewhere.discard(pid)
@@ -161,8 +173,9 @@ class LiveSource:
         card = next(
             (one.card for one in cards.find("run", directories, sweep=False) if one.card.id == run.run_id), None
         )
-        if card is None or card.pidns is None or card.pidns == cards.pid_namespace():
-            return run.pid if run.host == self._host else None
+        foreign = cards.foreign_proc()
+        if card is None or card.pidns is None or (card.pidns == cards.pid_namespace() and not foreign):
+            return run.pid if run.host == self._host and not foreign else None
         return namespaces.outer_pid(run.pid, card.pidns, card.start)
 
     def attach(self, pid: int, refused: Callable[[str], object] = lambda _: None) -> None:
@@ -175,9 +188,10 @@ class LiveSource:
         from gputop.samplers.attach.tool import Refused
 
         directories = [place.path for place in places.reading_places(self._env)]
-        if any(found.card.pid == pid for found in cards.find("run", directories, sweep=False)):
+        if any(card.pid == pid for card in self._numbered_here(cards.find("run", directories, sweep=False))):
             raise Refused(f"process {pid} has gputop's publisher in it", "watch it with plain `gputop`: it is measured")
-        if pid in self._announced():
+        watched = self._announced()
+        if pid in watched and Pid(pid, proc.start(pid)).agrees(Pid(pid, watched[pid])):
             raise Refused(f"process {pid} is watched already")
         self._attached[pid] = Attachment(pid, host=self._host, clock=self.clock, cmdline=self._cmdlines)
         self._refusals[pid], self._not_attached = refused, None

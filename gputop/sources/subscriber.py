@@ -34,6 +34,8 @@ ALIGNED_NS = 5_000_000
 
 RECEIVE_HWM = 256
 CHECK_NS = S
+SILENT_NS = 3 * S
+"""A run whose pid is another process's by now is gone after so long without a word: alive, it speaks every second."""
 
 
 class NoPlace(Exception):  # noqa: N818
@@ -54,6 +56,8 @@ class Stream:
         self.shift_ns = 0
         self.pid: int | None = None
         self.host: str | None = None
+        self.start: int | None = None
+        self.heard_ns = now_ns
         self.over = False
 
     def hello(self, oldest: int) -> None:
@@ -197,9 +201,10 @@ class Subscriber:
         stream = self._streams.get(envelope.run_id)
         if stream is None:
             stream = self._streams[envelope.run_id] = Stream(envelope.run_id, now)
+        stream.heard_ns = now
         for record in records:
             if isinstance(record, Run):
-                stream.pid, stream.host = record.pid, record.host
+                stream.pid, stream.host, stream.start = record.pid, record.host, record.start_ticks
                 stream.shift_ns = self._shift(record)
             elif isinstance(record, Event) and record.kind == "exit" and record.run_id == stream.run_id:
                 stream.over = True
@@ -283,7 +288,7 @@ class Subscriber:
         cards.find("view", directories, sweep=True)
         for stream in self._streams.values():
             self._overdue(stream, now, out)
-            if not stream.over and stream.pid is not None and stream.run_id not in self.known and _gone(stream):
+            if not stream.over and stream.pid is not None and stream.run_id not in self.known and _gone(stream, now):
                 stream.over = True
                 out.append(
                     Event(
@@ -329,9 +334,15 @@ class Subscriber:
         self._context.destroy(0)
 
 
-def _gone(stream: Stream) -> bool:
-    """Whether the run's process is not there any more, as far as this machine can tell."""
-    return stream.host == os.uname().nodename and stream.pid is not None and cards.process_start(stream.pid) is None
+def _gone(stream: Stream, now: int) -> bool:
+    """Whether the run's process is not there any more, as far as this machine can tell: none has its number, or one
+    that has started at another time while the run says nothing more."""
+    if stream.host != os.uname().nodename or stream.pid is None:
+        return False
+    start = cards.process_start(stream.pid)
+    if start is None:
+        return not (cards.foreign_proc() and cards.answers(stream.pid))
+    return start != (stream.start or start) and now - stream.heard_ns > SILENT_NS
 
 
 def _no_place(env: Mapping[str, str], failed: Mapping[Path, str]) -> str:

@@ -3,13 +3,13 @@ steps, so that the driver's and the processes' figures are judged alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from gputop.pids import Pid
 from gputop.records import AnyRecord, Event, Gpu, GpuProcess, Run
-from gputop.samplers import proc
 
 SEEN_TWICE = 2
 """Samples that must list a process: one that announces itself does so while it starts."""
@@ -51,10 +51,13 @@ class Unannounced:
     def __init__(self, host: str, computes: Callable[[int], bool] = holds_driver) -> None:
         self._host = host
         self._computes = computes
-        self._seen: dict[str, dict[int, _Seen]] = {}
+        self._seen: dict[str, dict[Pid, _Seen]] = {}
 
-    def records(self, records: Iterable[AnyRecord], announced: Collection[int], now_ns: int) -> list[AnyRecord]:
-        """The runs that begin and end by these samples. `announced`: processes that speak for themselves."""
+    def records(
+        self, records: Iterable[AnyRecord], announced: Mapping[int, int | None], now_ns: int
+    ) -> list[AnyRecord]:
+        """The runs that begin and end by these samples. `announced`: processes that speak for themselves, by pid, and
+        when they started."""
         made: list[AnyRecord] = []
         for record in records:
             if isinstance(record, Gpu) and record.processes is not None and not record.simulated:
@@ -62,21 +65,22 @@ class Unannounced:
         return made
 
     def _of_gpu(
-        self, gpu: Gpu, processes: list[GpuProcess], announced: Collection[int], now_ns: int
+        self, gpu: Gpu, processes: list[GpuProcess], announced: Mapping[int, int | None], now_ns: int
     ) -> list[AnyRecord]:
         seen = self._seen.setdefault(gpu.gpu_uuid, {})
         made: list[AnyRecord] = []
-        here = {process.pid: process for process in processes if process.pid not in announced}
+        listed = {Pid(process.pid, process.start_ticks): process for process in processes}
+        here = {pid: process for pid, process in listed.items() if not _among(pid, announced)}
         for pid, process in here.items():
             known = seen.setdefault(pid, _Seen())
             known.listed, known.missing = known.listed + 1, 0
-            if known.listed == SEEN_TWICE and self._runs() < MOST and self._computes(pid):
+            if known.listed == SEEN_TWICE and self._runs() < MOST and self._computes(pid.number):
                 run = self._run(process, gpu, now_ns)
                 known.run_id = run.run_id
                 made.append(run)
         for pid in [pid for pid in seen if pid not in here]:
             seen[pid].missing += 1
-            if seen[pid].missing >= MISSING or pid in announced:
+            if seen[pid].missing >= MISSING or _among(pid, announced):
                 run_id = seen.pop(pid).run_id
                 if run_id is not None:
                     made.append(Event(t=now_ns, kind="exit", run_id=run_id))
@@ -92,17 +96,12 @@ class Unannounced:
     def _run(self, process: GpuProcess, gpu: Gpu, now_ns: int) -> Run:
         argv = process.cmdline.split() if process.cmdline else None
         script = next((word for word in argv or () if word.endswith(".py")), process.name)
-        start = _start(process.pid)
         return Run(
-            t=now_ns, run_id=f"{PREFIX}{process.pid}-{start}-{gpu.gpu_uuid}", pid=process.pid, host=self._host,
-            user=process.user, script=script, argv=argv,
+            t=now_ns, run_id=f"{PREFIX}{process.pid}-{process.start_ticks or 0}-{gpu.gpu_uuid}", pid=process.pid,
+            host=self._host, user=process.user, script=script, argv=argv, start_ticks=process.start_ticks,
             gpu_uuid=gpu.gpu_uuid, gpu_pci=gpu.gpu_pci, gpu_name=gpu.name,
         )  # fmt: skip
 
 
-def _start(pid: int) -> int:
-    """When a process began, in the kernel's ticks: what tells it from a later one of the same number."""
-    try:
-        return proc.of(pid).start
-    except (OSError, ValueError):
-        return 0
+def _among(pid: Pid, announced: Mapping[int, int | None]) -> bool:
+    return pid.number in announced and pid.agrees(Pid(pid.number, announced[pid.number]))

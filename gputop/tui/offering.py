@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from gputop.pids import Pid
 from gputop.records import clean
 from gputop.samplers import proc
 from gputop.sources.unannounced import PREFIX
@@ -29,11 +30,13 @@ def attachable(view: View, run_id: str | None = None) -> Found | None:
     shown = run_shown(view, run_id)
     if shown is not None and silent(shown):
         return Found(shown.run.pid, clean(shown.run.script or "process", 16), None)
-    watched = {run.run.pid for run in view.runs if not silent(run)}
+    watched = [Pid(run.run.pid, run.run.start_ticks) for run in view.runs if not silent(run)]
     for gpu in view.gpus:
         for process in gpu.gpu.processes or ():
             name = (process.name or process.cmdline or "").split(" ")[0].rpartition("/")[2]
-            if name.startswith(PROGRAMS) and process.pid not in watched and may_trace(process.user):
+            pid = Pid(process.pid, process.start_ticks)
+            known = any(pid.agrees(one) for one in watched)
+            if name.startswith(PROGRAMS) and not known and may_trace(process.user):
                 return Found(process.pid, clean(name, 16), gpu.gpu.gpu_index)
     return None
 

@@ -38,10 +38,22 @@ class Found(msgspec.Struct, frozen=True):
     path: Path
 
 
+def foreign_proc() -> bool:
+    """Whether /proc is another pid namespace's, as in one that was entered without a mount of its own (`unshare -p`, a
+    chroot): there a number means another process than here."""
+    try:
+        return int(os.readlink("/proc/self")) != os.getpid()
+    except (OSError, ValueError):
+        return os.path.exists("/proc/stat")
+
+
 def process_start(pid: int) -> int | None:
     """When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); None where that can't be read."""
+    own = pid == os.getpid()
+    if not own and foreign_proc():
+        return None
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open("/proc/self/stat" if own else f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None
@@ -105,9 +117,9 @@ def alive(found: Found, now: float | None = None) -> bool:
         return age < FOREIGN_STALE_S
     if (start := process_start(card.pid)) is not None:
         return card.start is None or start == card.start
-    if Path("/proc/self/stat").exists():
+    if Path("/proc/self/stat").exists() and not foreign_proc():
         return False
-    return _answers(card.pid)
+    return answers(card.pid)
 
 
 def find(kind: str, directories: Iterable[Path], *, sweep: bool = True) -> list[Found]:
@@ -143,7 +155,8 @@ def _read(path: Path) -> Card | None:
         return None
 
 
-def _answers(pid: int) -> bool:
+def answers(pid: int) -> bool:
+    """Whether there is a process of this number, asked without /proc."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from gputop.records import AnyRecord, GpuProcess
+from gputop.records import AnyRecord, Gpu, GpuProcess
 from gputop.report.judged import judge_trace
 from tests.diagnosis.builder import COMPUTE, MS, PID, RUN_ID, busy, expect, reported, trace
 
@@ -64,6 +65,18 @@ def test_a_neighbour_that_comes_and_slows_the_steps(at_s: int) -> None:
     assert said.headline.startswith("since process 77 (python) came to the same GPU, a step takes 3.0 times")
     assert said.speedup_limit == pytest.approx(3.0, rel=0.1)
     assert said.share_pct == pytest.approx(67, abs=4)
+
+
+def test_a_neighbour_that_takes_over_the_number_of_one_that_was_there_has_come_too() -> None:
+    records = comes(20)
+    for at, record in enumerate(records):
+        if isinstance(record, Gpu):
+            quiet = GpuProcess(pid=77, mem_bytes=1 << 30, name="python", start_ticks=5)
+            own, *came = record.processes or ()
+            later = [msgspec.structs.replace(one, start_ticks=900) for one in came]
+            records[at] = msgspec.structs.replace(record, processes=[own, *(later or [quiet])])
+    said = judge_trace(records, "test").watch.verdicts[RUN_ID]
+    assert said.headline.startswith("since process 77 (python) came to the same GPU, a step takes 3.0 times")
 
 
 def test_a_neighbour_that_comes_and_slows_nothing() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gputop.records import Sampler
-from gputop.samplers import nvml_library
+from gputop.samplers import nvml_library, proc
 from gputop.samplers.nvml_processes import pid_limit
 from tests.nvml_stub import StubState, env
 from tests.samplers.nvml_process import NvmlProcess, fields
@@ -204,7 +204,8 @@ def test_processes_are_merged_and_a_sentinel_is_no_memory(nvml: NvmlProcess) -> 
     mine = processes[1]
     assert mine.name is not None
     assert "pytest" in (mine.cmdline or "")
-    assert processes[2].name is None
+    assert mine.start_ticks == proc.of(me).start
+    assert (processes[2].name, processes[2].start_ticks) == (None, None)
 
 
 @pytest.mark.parametrize("garbage", ["0:1:C 4242:100:C", "4294967295:1:C", "4242:99999999999999:C"])

@@ -113,6 +113,13 @@ def test_workers_that_were_named_and_are_all_gone_are_looked_for_anew() -> None:
         assert worker.pid in [one.pid for one in only(followed, 1).workers or []]
 
 
+def test_a_named_workers_number_that_is_a_strangers_by_now_is_left_out() -> None:
+    with running("-c", "input()") as worker:
+        followed = Processes("box")
+        followed.follow(Targets(pids={os.getpid(): "run"}, workers={os.getpid(): (worker.pid, os.getppid())}))
+        assert [one.pid for one in only(followed, 1).workers or []] == [worker.pid]
+
+
 def proc_gone() -> int:
     """The pid of a process that has just ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import zmq
 
 from gputop import records as r
 from gputop.codec import pack, unpack
-from gputop.sources.subscriber import BACKFILL_LIMIT, NoPlace, Stream, Subscriber
+from gputop.sources.subscriber import BACKFILL_LIMIT, SILENT_NS, NoPlace, Stream, Subscriber, _gone
 from gputop.wire import cards, framing, places
 
 
@@ -170,7 +171,7 @@ def test_a_vanished_trainer_is_named_once(subscriber: Subscriber, short_dir: Pat
     publisher = Publisher(short_dir, held=1)
     exchange(publisher, subscriber, 1)
     stream = subscriber._streams["a"]
-    stream.host, stream.pid = __import__("os").uname().nodename, 2**22 + 1
+    stream.host, stream.pid = os.uname().nodename, 2**22 + 1
     cards.remove(publisher.card)
     out = []
     deadline = time.monotonic() + 4
@@ -179,6 +180,19 @@ def test_a_vanished_trainer_is_named_once(subscriber: Subscriber, short_dir: Pat
         out = subscriber.tick()
     assert [(one.kind, one.run_id) for one in out if isinstance(one, r.Event)] == [("lost_process", "a")]
     publisher.close()
+
+
+def test_a_trainer_whose_number_is_another_process_by_now_is_lost_once_it_is_silent(short_dir: Path) -> None:
+    start = cards.process_start(os.getpid())
+    assert start is not None
+    stream = Stream("a", 0)
+    stream.host, stream.pid, stream.start = os.uname().nodename, os.getpid(), start - 1
+    assert not _gone(stream, SILENT_NS)  # it speaks: a container's, which has its own numbers
+    assert _gone(stream, SILENT_NS + 1)
+    stream.start = start
+    assert not _gone(stream, 100 * SILENT_NS)
+    stream.start = None
+    assert not _gone(stream, 100 * SILENT_NS)
 
 
 def test_leaving_takes_card_and_socket_away(subscriber: Subscriber, short_dir: Path) -> None:

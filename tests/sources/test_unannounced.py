@@ -24,13 +24,13 @@ def listed(*pids: int, uuid: str = "GPU-1", **fields: object) -> Gpu:
 
 def test_a_process_that_the_driver_lists_twice_becomes_a_run_and_ends_when_it_is_gone() -> None:
     found = Unannounced("box", lambda _pid: True)
-    assert found.records([listed(PID)], (), 1) == []
-    (run,) = found.records([listed(PID)], (), 2)
+    assert found.records([listed(PID)], {}, 1) == []
+    (run,) = found.records([listed(PID)], {}, 2)
     assert isinstance(run, Run)
     assert (run.pid, run.host, run.gpu_uuid, run.gpu_name, run.script) == (PID, "box", "GPU-1", "H100", "train.py")
     assert found.made(run.run_id)
-    assert found.records([listed(PID)], (), 3) == []
-    ends = [found.records([listed()], (), 4) for _ in range(MISSING)]
+    assert found.records([listed(PID)], {}, 3) == []
+    ends = [found.records([listed()], {}, 4) for _ in range(MISSING)]
     assert ends[:-1] == [[]] * (MISSING - 1)
     assert ends[-1] == [Event(t=4, kind="exit", run_id=run.run_id)]
 
@@ -38,20 +38,37 @@ def test_a_process_that_the_driver_lists_twice_becomes_a_run_and_ends_when_it_is
 def test_who_speaks_for_himself_is_left_to_it_and_a_run_made_up_before_ends_at_once() -> None:
     found = Unannounced("box", lambda _pid: True)
     for _ in range(3):
-        assert found.records([listed(PID)], {PID}, 1) == []
-    found.records([listed(PID)], (), 2)
-    (run,) = found.records([listed(PID)], (), 3)
-    (end,) = found.records([listed(PID)], {PID}, 4)
+        assert found.records([listed(PID)], {PID: None}, 1) == []
+    found.records([listed(PID)], {}, 2)
+    (run,) = found.records([listed(PID)], {}, 3)
+    (end,) = found.records([listed(PID)], {PID: None}, 4)
     assert isinstance(end, Event)
     assert isinstance(run, Run)
     assert (end.kind, end.run_id) == ("exit", run.run_id)
 
 
+def test_a_number_that_has_become_another_process_is_another_training() -> None:
+    found = Unannounced("box", lambda _pid: True)
+
+    def of(start: int) -> Gpu:
+        row = GpuProcess(pid=PID, name="python", start_ticks=start)
+        return Gpu(t=1, host="box", gpu_uuid="GPU-1", processes=[row])
+
+    said = [found.records([of(100)], {PID: 7}, 1) for _ in range(2)]  # what has announced itself was an earlier one
+    (run,) = said[1]
+    said = [found.records([of(500)], {}, 2) for _ in range(MISSING)]
+    later = next(one for one in said[1] if isinstance(one, Run))
+    assert isinstance(run, Run)
+    assert (run.start_ticks, later.start_ticks) == (100, 500)
+    assert said[MISSING - 1] == [Event(t=2, kind="exit", run_id=run.run_id)]
+    assert later.run_id != run.run_id
+
+
 def test_desktops_foreign_namespaces_and_simulated_devices_are_no_trainings() -> None:
     strange, simulated = Unannounced("box", lambda _pid: False), Unannounced("box", lambda _pid: True)
     for _ in range(3):
-        assert strange.records([listed(PID)], (), 1) == []
-        assert simulated.records([listed(PID, simulated=True)], (), 1) == []
+        assert strange.records([listed(PID)], {}, 1) == []
+        assert simulated.records([listed(PID, simulated=True)], {}, 1) == []
     assert not holds_driver(2**22 + 1)
     assert not holds_driver(PID)
 

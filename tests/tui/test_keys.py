@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 
 from gputop.recording import recorder
 from gputop.recording.errors import Busy
-from gputop.records import Site, SiteSample
+from gputop.records import GpuProcess, Site, SiteSample
 from gputop.samplers import proc
 from gputop.tui import keys, offering
 from gputop.tui.app import GputopApp
@@ -414,6 +414,23 @@ def test_a_training_without_a_publisher_is_attached_to_by_a_key() -> None:
     calls, shown = asked(views.no_run(), ["A"])
     assert [call[:2] for call in calls] == [("attach", 4242)]
     assert "watching process 4242 by samples" in shown
+
+
+def test_a_process_whose_number_was_a_watched_runs_is_offered_all_the_same() -> None:
+    gpu = GpuProcess(pid=4242, name="python", start_ticks=900)
+    watched = views.run_view("r1")
+
+    def offered(start: int | None) -> offering.Found | None:
+        run = msgspec.structs.replace(watched.run, pid=4242, start_ticks=start)
+        row = views.gpu_view()
+        row = msgspec.structs.replace(row, gpu=msgspec.structs.replace(row.gpu, processes=[gpu]))
+        return offering.attachable(views.view(runs=(msgspec.structs.replace(watched, run=run),), gpus=(row,)))
+
+    found = offered(100)
+    assert found is not None
+    assert found.pid == 4242
+    assert offered(900) is None
+    assert offered(None) is None
 
 
 def test_why_it_can_not_be_attached_to_is_a_sentence_in_the_last_line() -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from gputop.wire import cards
 
@@ -47,6 +48,39 @@ def test_a_card_of_another_pid_namespace_lives_by_its_touch(short_dir: Path) -> 
     now = time.time()
     assert cards.alive(found, now)
     assert not cards.alive(found, now + cards.FOREIGN_STALE_S + 1)
+
+
+FOREIGN = """
+import subprocess, sys, os
+from pathlib import Path
+from gputop.wire import cards
+assert os.getpid() == 1 and cards.foreign_proc()
+folder = Path(sys.argv[1])
+own = cards.own_card("run", "own")
+cards.write(own, folder)
+with subprocess.Popen(["sleep", "60"]) as child:
+    cards.write(cards.Card(kind="run", id="child", pid=child.pid, start=own.start + 9, pidns=own.pidns), folder)
+    print(own.start, sorted(found.card.id for found in cards.find("run", [folder])), flush=True)
+    child.kill()
+print([found.card.id for found in cards.find("run", [folder])])
+"""
+
+
+def test_in_a_pid_namespace_that_sees_anothers_proc_the_living_are_not_swept(short_dir: Path) -> None:
+    words = ["unshare", "--fork", "--pid", "--kill-child", sys.executable, "-c", FOREIGN, str(short_dir)]
+    try:
+        ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    if "unshare" in ran.stderr:
+        pytest.skip("a pid namespace can't be made here")
+    both, left = ran.stdout.splitlines()
+    start, _, ids = both.partition(" ")
+    assert ids == "['child', 'own']"
+    assert left == "['own']"
+    began = cards.process_start(os.getpid())
+    assert began is not None
+    assert int(start) >= began  # its own, and not that of the process 1 that /proc shows
 
 
 def test_garbage_is_passed_over(short_dir: Path) -> None:

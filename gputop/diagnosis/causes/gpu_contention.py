@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.arrivals import slowed
 from gputop.diagnosis.candidate import Candidate, Case
+from gputop.diagnosis.device import pid_of
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.wording import pct
 from gputop.records import Advice, GpuProcess
@@ -69,7 +70,7 @@ def _newcomer(facts: Facts) -> tuple[GpuProcess, float | None]:
     assert facts.loop is not None
     best, most = facts.device.neighbours[0], None
     for process in facts.device.neighbours:
-        came = facts.came.get(process.pid)
+        came = facts.came.get(pid_of(process))
         ratio = slowed(facts.loop, came) if came is not None else None
         if ratio is not None and ratio >= max(SLOWED, most or 0.0):
             best, most = process, ratio

@@ -34,7 +34,8 @@ def rests(facts: Facts, seen: Seen) -> Candidate | None:
         family=idle.FAMILY,
         share_pct=0.0,
         fit=case.fit,
-        headline=f"process {own_pid(facts.window)} is there, but neither the GPU nor the CPU does anything for it",
+        headline=f"process {own_pid(facts.window).number} is there, but neither the GPU nor the CPU does anything "
+        "for it",
         evidence=case.evidence,
         advice=[SEE_STEPS],
         state=True,

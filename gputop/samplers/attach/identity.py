@@ -36,6 +36,7 @@ def describe(pid: int, *, t: int, host: str, cmdline: bool = True) -> Run:
     ours, numbered = _same_devices(pid, env), bool(named and named[0].isdigit())
     return Run(
         t=t, run_id=run_id(pid, stat.start), pid=pid, host=host, schema=SCHEMA, start_ns=t,
+        start_ticks=stat.start,
         script=clean(script(argv) or stat.name, 200),
         argv=[clean(word, MAX_ARG) for word in argv[:MAX_ARGV]] if cmdline else None,
         user=proc.user(pid) if cmdline else None, python=python(pid), framework=framework(pid),
