@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gputop.diagnosis.phases import COMPUTE, HOST, role
+from gputop.diagnosis.phases import COMPUTE, HOST, in_columns, role
 from gputop.diagnosis.timed import NOTHING, Figures, figures
 from gputop.records import Step
 
@@ -81,29 +81,27 @@ def read_idle(steps: Sequence[Step], lengths: Sequence[float], empty: float | No
 def _by_role(times: Sequence[dict[str, int]], roles: dict[str, str]) -> dict[str, float]:
     """What the phases of all steps add up to, by role."""
     whole: dict[str, float] = {}
-    for phase in {phase for of in times for phase in of}:
-        ns = sum([max(0, of.get(phase, 0)) for of in times])
+    for phase, column in in_columns(times).items():
+        ns = sum(column) if min(column) >= 0 else sum(max(0.0, ns) for ns in column)
         whole[roles[phase]] = whole.get(roles[phase], 0.0) + ns
     return whole
 
 
 def _phases(steps: Sequence[Step]) -> set[str]:
-    names = {"other"}
-    for step in steps:
-        names.update(step.phases_ns, step.gpu_ns or NOTHING, step.gpu_idle_ns or NOTHING)
-    return names
+    told = [of for step in steps for of in (step.phases_ns, step.gpu_ns, step.gpu_idle_ns) if of]
+    return {"other"}.union(*told)
 
 
 def _floors(steps: Sequence[Step], found: Sequence[Figures]) -> dict[str, int]:
     """Shortest device time of each phase among the steps that were entered with work queued."""
-    floors: dict[str, int] = {}
-    for step, timed in zip(steps, found, strict=True):
-        if step.queue_empty is not None and step.queue_empty < QUEUED:
-            for phase in step.gpu_ns or NOTHING:
-                ns = timed.device.get(phase)
-                if ns is not None:
-                    floors[phase] = min(ns, floors.get(phase, ns))
-    return floors
+    queued = [
+        (step.gpu_ns or NOTHING, timed.device)
+        for step, timed in zip(steps, found, strict=True)
+        if step.queue_empty is not None and step.queue_empty < QUEUED
+    ]
+    phases: set[str] = set().union(*(told for told, _ in queued))
+    times = {phase: [device[phase] for told, device in queued if phase in told and phase in device] for phase in phases}
+    return {phase: min(seen) for phase, seen in times.items() if seen}
 
 
 def _estimate(sums: _Sums, step: Step, timed: Figures, spent: dict[str, float], queue: float | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.ranks import LEAST, Rank, ranks
 
 
@@ -37,9 +37,11 @@ def least_wait(sides: Sequence[Rank]) -> float | None:
     common = _common(sides)
     if not common:
         return None
-    return sum(min(side.waits[n] for side in sides) for n in common) / len(common)
+    columns = ([side.waits[n] for n in common] for side in sides)
+    return sum(map(min, zip(*columns, strict=True))) / len(common)
 
 
+@once
 def waited_pct(facts: Facts) -> float:
     """Percent of the step that this rank's device waits in the exchange for whichever rank is last, on average.
 
