@@ -38,7 +38,8 @@ def least_wait(sides: Sequence[Rank]) -> float | None:
     if not common:
         return None
     columns = ([side.waits[n] for n in common] for side in sides)
-    return sum(map(min, zip(*columns, strict=True))) / len(common)
+    shortest: list[float] = list(map(min, zip(*columns, strict=True)))
+    return sum(shortest) / len(common)
 
 
 @once
