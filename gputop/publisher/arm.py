@@ -30,6 +30,7 @@ def arm(publisher: Publisher, leave_out: frozenset[str] = frozenset(), *, import
     if publisher.armed:
         return
     publisher.armed = True
+    publisher.exchanges = "comm" not in leave_out
     notebook.attach(publisher)
     if "frameworks" not in leave_out:
         publisher.undo += [frameworks.install(publisher), keras_optimizer.install(publisher)]

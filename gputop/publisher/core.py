@@ -55,6 +55,8 @@ class Publisher:
         self.active = True
         self.armed = False
         self.compiled = False
+        self.exchanges = True
+        """Whether the end of backward that waits for other ranks is told apart."""
         self.named: dict[str, Any] = {}
         self.each_second: list[Callable[[int], None]] = []
         """What the sending thread calls once a second, with the monotonic time."""

@@ -315,14 +315,28 @@ class Ledger:
             self._bare.trains = True
         self._turns = which == self._bare_optimizer
 
-    def done(self, token: Token | None, name: str, now: int) -> None:
-        """The automatic mark `name` (backward or optimizer) has ended, or raised."""
+    def exchange(self, now: int) -> Token | None:
+        """In a backward, all gradients are there, and from now on the exchange between ranks is waited for."""
+        loop = self.loop
+        seg = loop.seg
+        if seg is None or self._asked is not None or seg.top != "backward":
+            return None
+        token = open_mark(seg, "comm", now)
+        if loop.regions is not None:
+            loop.regions.boundary(seg, "backward", now)
+        return token
+
+    def done(self, token: Token | None, name: str, now: int, inside: int = 0) -> None:
+        """The automatic mark `name` (backward or optimizer) has ended, or raised.
+
+        `inside`: time, ns, of the mark made inside it.
+        """
         if token is not None:
             start = token[2]
             seg = self.leave(token, now)
             if seg is not None:
                 if seg.stack:
-                    note_child(seg, len(seg.stack), name, start, now)
+                    note_child(seg, len(seg.stack), name, start, now, inside)
                 if self.loop.regions is not None:
                     self.loop.regions.boundary(seg, name, now)
         if self._turns and name == "optimizer":

@@ -28,13 +28,17 @@ def open_mark(seg: Segment, name: str, now: int) -> Token:
     return seg, len(seg.stack), now
 
 
-def note_child(seg: Segment, depth: int, name: str, start: int, end: int) -> None:
-    """Remember the automatic mark made inside the explicit mark at `depth`; a second one there makes it no match."""
+def note_child(seg: Segment, depth: int, name: str, start: int, end: int, inside: int = 0) -> None:
+    """Remember the automatic mark made inside the explicit mark at `depth`; a second one there makes it no match.
+
+    `inside`: time, ns, of it that belongs to another mark.
+    """
     child = seg.child
     if child is not None and child[0] == depth and child[1] == name:
         child[3] += end - start
+        child[4] += end - start - inside
     else:
-        seg.child = [depth, name, start, end - start]
+        seg.child = [depth, name, start, end - start, end - start - inside]
 
 
 def same_extent(seg: Segment, depth: int, name: str, start: int, now: int) -> None:
@@ -43,9 +47,9 @@ def same_extent(seg: Segment, depth: int, name: str, start: int, now: int) -> No
     if child is None or child[0] != depth:
         return
     seg.child = None
-    _, inner, began, ns = child
-    if inner != name and began >= start and now - start - ns <= SAME_EXTENT * (now - start):
-        seg.phases[inner] = max(0, seg.phases.get(inner, 0) - ns)
-        seg.phases[name] = seg.phases.get(name, 0) + ns
+    _, inner, began, extent, own = child
+    if inner != name and began >= start and now - start - extent <= SAME_EXTENT * (now - start):
+        seg.phases[inner] = max(0, seg.phases.get(inner, 0) - own)
+        seg.phases[name] = seg.phases.get(name, 0) + own
         if seg.phases[inner] == 0:
             del seg.phases[inner]

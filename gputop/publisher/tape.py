@@ -30,7 +30,9 @@ LOCK_WAIT_S = 0.2
 class Tape:
     """The entries of one training thread, and the marks that are open in the step clock which reads them."""
 
-    __slots__ = ("backward", "cpu", "entries", "ledger", "lock", "moment", "optimizers", "phases", "saves", "seg")
+    __slots__ = (
+        "backward", "cpu", "entries", "exchange", "ledger", "lock", "moment", "optimizers", "phases", "saves", "seg",
+    )  # fmt: skip
 
     def __init__(self, moment: Callable[[str, int, int, str | None], None]) -> None:
         self.entries: deque[Entry] = deque()
@@ -40,6 +42,7 @@ class Tape:
         self.cpu: int | None = None
         self.seg: Segment | None = None
         self.backward: Token | None = None
+        self.exchange: Token | None = None
         self.optimizers: list[Token | None] = []
         self.saves: list[Token | None] = []
         self.phases: dict[str, list[Token | None]] = {}
@@ -119,7 +122,16 @@ def backward(tape: Tape, _: None, now: int) -> None:
 def backward_done(tape: Tape, _: None, now: int) -> None:
     """It has ended, or raised."""
     token, tape.backward = tape.backward, None
-    tape.ledger.done(token, "backward", now)
+    waited, tape.exchange = tape.exchange, None
+    if waited is not None:
+        tape.ledger.done(waited, "comm", now)
+    tape.ledger.done(token, "backward", now, 0 if waited is None else now - waited[2])
+
+
+def exchange(tape: Tape, _: None, now: int) -> None:
+    """All gradients are computed: what is left of backward waits for the other ranks' part of their sums."""
+    if tape.backward is not None and tape.exchange is None:
+        tape.exchange = tape.ledger.exchange(now)
 
 
 def optimizer(tape: Tape, which: int, now: int) -> None:
@@ -291,5 +303,6 @@ OPS: list[Callable[[Tape, Any, int], None]] = [
     tick,
     turn,
     worked,
+    exchange,
 ]
 """What reads each kind of entry, by its number."""

@@ -37,7 +37,7 @@ def train(rig: Rig, tap: Tap) -> Iterator[int]:
                 rig.forward()
             with tap.phase("backward"):
                 rig.backward()
-            if rig.sums_apart:
+            if rig.exchange is not None:
                 with tap.phase("comm"):
                     rig.sum_gradients()
             with tap.phase("optimizer"):

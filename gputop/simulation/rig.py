@@ -52,6 +52,7 @@ class Rig:
         self._random = Random(seed)
         self._heated_at = clock.now()
         self._step = 0
+        self._ready: list[int] = []
         self.started = clock.now()
         self.loader = SimulatedLoader(clock, physics, self._random, self.main_cpu, self.main_queued, activity)
         self.validation = SimulatedLoader(
@@ -94,28 +95,22 @@ class Rig:
         self._compute(self.physics.model.forward, self.physics.model.kernel_ns)
 
     def backward(self) -> None:
-        """The backward pass, and the sum over all ranks where that is made inside it."""
-        before = self.device.drained_at()
+        """The backward pass; in the course of it the sums over all ranks begin, where they are made beside it."""
+        before, buckets = self.device.drained_at(), self.physics.ranks.buckets if self.physics.ranks.overlap else 1
         self._compute(self.physics.model.backward, self.physics.model.kernel_ns)
-        if self.exchange is not None and self.physics.ranks.overlap:
-            end = self.device.drained_at()
-            buckets = self.physics.ranks.buckets
-            self._sum([before + (end - before) * (i + 1) // buckets for i in range(buckets)])
-
-    @property
-    def sums_apart(self) -> bool:
-        """Whether the script sums gradients by a call of its own."""
-        return self.exchange is not None and not self.physics.ranks.overlap
+        end = self.device.drained_at()
+        self._ready = [before + (end - before) * (i + 1) // buckets for i in range(buckets)]
 
     def sum_gradients(self) -> None:
-        """The script's own sum over all ranks, after backward: one launch, which the device waits in."""
-        self.work(self.physics.model.launch_ns)
-        self._sum([self.device.drained_at()])
+        """What is left of the sums over all ranks: one launch, and the device spins until the last part is there.
 
-    def _sum(self, ready: list[int]) -> None:
-        """Queue the exchange: the device spins in it until the last rank's part is there."""
+        The script's own sum begins only here; those beside backward have begun in the course of it.
+        """
         assert self.exchange is not None
-        self.device.spin(self.exchange.meet(self.rank, ready))
+        self.work(self.physics.model.launch_ns)
+        if not self.physics.ranks.overlap:
+            self._ready = [self.device.drained_at()]
+        self.device.spin(self.exchange.meet(self.rank, self._ready))
 
     def work_alone(self) -> None:
         """What only this rank does of its own."""

@@ -151,6 +151,8 @@ RANK = """
     for (x,) in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(400, 4)), batch_size=4):
         optimizer.zero_grad()
         loss = model(x).square().mean()
+        if {rank}:
+            time.sleep(0.02)
         loss.backward()
         optimizer.step()
         if {rank}:
@@ -160,6 +162,7 @@ RANK = """
         found = [None, None]
         dist.all_gather_object(found, {rank})
     print(total.item(), len(used), found)
+    del model, optimizer  # what holds on to the group must be gone before it is
     dist.destroy_process_group()
     """
 
@@ -179,7 +182,9 @@ def _filled(code: str, fields: dict[str, str]) -> str:
 
 
 @pytest.mark.slow
-def test_collectives_that_the_script_calls_are_comm_and_its_hook_stays(tmp_path: Path, listener: Listener) -> None:
+def test_collectives_and_what_backward_waits_for_are_comm_and_the_scripts_hook_stays(
+    tmp_path: Path, listener: Listener
+) -> None:
     plain = [finish(one) for one in ranks(tmp_path, "pass")]
     both = ranks(tmp_path, "import gputop; gputop.watch()")
 
@@ -190,13 +195,15 @@ def test_collectives_that_the_script_calls_are_comm_and_its_hook_stays(tmp_path:
     assert [finish(one) for one in both] == plain
     ranked = {run.run_id: run.rank for run in of(Run, records)}
     assert {run.world_size for run in of(Run, records)} == {2}
-    waited = {0: 0, 1: 0}
+    waited, backward = {0: 0, 1: 0}, {0: 0, 1: 0}
     for step in of(Step, records):
         assert sum(step.phases_ns.values()) <= step.dur_ns
         if not step.partial:
             assert "comm" in step.phases_ns
         waited[ranked[step.run_id]] += step.phases_ns.get("comm", 0)
-    assert waited[0] > 100 * 10_000_000, "the first rank waits for the second"
+        backward[ranked[step.run_id]] += step.phases_ns.get("backward", 0)
+    assert waited[0] > 100 * 30_000_000, "the first rank waits for the second, in backward and in the script's own sum"
+    assert backward[0] < 100 * 10_000_000, "and that is no backward"
     assert waited[1] < waited[0] / 2
 
 

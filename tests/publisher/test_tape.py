@@ -22,6 +22,7 @@ from gputop.publisher.entries import (
     COPIED,
     CPU,
     END,
+    EXCHANGE,
     FAIL,
     OPTIMIZER,
     OPTIMIZER_DONE,
@@ -70,12 +71,13 @@ def vars_of(seg: Segment) -> tuple[Any, ...]:
 PLAIN_STEP = ["request", "arrive", "backward", "backward_done", "optimizer", "optimizer_done"]
 WORDS = [
     *PLAIN_STEP, "begin", "end", "queue", "cpu", "fail", "close", "construct", "copied", "synced", "save", "saved",
-    "cost", "spent", "other", "declared",
+    "cost", "spent", "other", "declared", "exchange",
 ]  # fmt: skip
 PARTS = st.one_of(
     st.just(PLAIN_STEP),
     st.just(["request", "arrive", "begin", "end", "begin", "backward", "backward_done", "end", "begin", "end"]),
     st.just(["cpu", "request", "arrive", "queue", "backward", "backward_done"]),
+    st.just(["request", "arrive", "backward", "exchange", "backward_done", "optimizer", "optimizer_done"]),
     st.just(["declared", "arrive", "begin", "end", "begin", "end"]),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
 )
@@ -107,7 +109,7 @@ def entries_of(words: list[str], lengths: list[int], names: list[str]) -> list[E
                 "cpu": (CPU, now // 2), "fail": (FAIL, now // 2), "close": (CLOSE, sources["request"]),
                 "construct": (CONSTRUCT, sources["request"]), "copied": (COPIED, (now - 1000, 64, 64)),
                 "synced": (SYNCED, ("a.py:1", ".item()", now - 1000, 4)), "save": (SAVE, None), "saved": (SAVED, None),
-                "cost": (OWN_COST, 2000), "spent": (OWN_TIME, now - 2000),
+                "exchange": (EXCHANGE, None), "cost": (OWN_COST, 2000), "spent": (OWN_TIME, now - 2000),
             }[word]  # fmt: skip
         out.append((op, what, now))
     return out

@@ -10,6 +10,7 @@ from typing import Any
 
 from gputop.publisher.core import Publisher
 from gputop.publisher.entries import BACKWARD, BACKWARD_DONE, OPTIMIZER
+from gputop.publisher.hooks.exchange import Exchange
 from gputop.publisher.hooks.patch import replace
 
 
@@ -17,6 +18,7 @@ def install(publisher: Publisher) -> Callable[[], None]:
     """Hook `autograd.backward`, which `Tensor.backward` goes through too."""
     torch = sys.modules["torch"]
     publisher.ledger.loop.knows_backward = True
+    exchange = Exchange(publisher)
     inside = False
 
     def timed(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,10 +32,13 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 return original(*args, **kwargs)
             inside = True
             publisher.put((BACKWARD, None, monotonic_ns()))
+            hooked = exchange.watch(args[0] if args else kwargs.get("tensors"))
             try:
                 return original(*args, **kwargs)
             finally:
                 inside = False
+                if hooked is not None:
+                    hooked.remove()
                 publisher.put((BACKWARD_DONE, None, monotonic_ns()))
                 if publisher.closure is not None:
                     publisher.put((OPTIMIZER, publisher.closure, monotonic_ns()))

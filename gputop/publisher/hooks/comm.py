@@ -1,6 +1,6 @@
-"""Collectives that the script calls itself, as phase `comm`; those that DistributedDataParallel makes stay in backward.
+"""Collectives that the script calls itself, as phase `comm`; FSDP's are called from Python too, and seen.
 
-To see the latter would take the place of the script's own communication hook. FSDP's are called from Python, and seen.
+Those that DistributedDataParallel makes are not: `hooks/exchange.py` marks what backward waits for them.
 """
 
 from __future__ import annotations
