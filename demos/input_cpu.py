@@ -1,4 +1,4 @@
-"""A worker on every core but the loop's own, and decoding takes them all.  --fixed: the samples were decoded before."""
+"""A worker for every core, and decoding takes them all.  --fixed: the samples were decoded before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def main() -> None:
     demo = common.Demo(__doc__)
     decode_ms = 0.05 if demo.fixed else 2.0
     loader = DataLoader(
-        common.Samples(64 * 200, decode_ms), batch_size=64, num_workers=max(1, common.CORES - 1), pin_memory=demo.gpu,
+        common.Samples(64 * 200, decode_ms), batch_size=64, num_workers=common.CORES, pin_memory=demo.gpu,
         persistent_workers=True,
     )  # fmt: skip
     demo.fit(loader)

@@ -1,4 +1,4 @@
-"""JPEG files of a camera's size, decoded and scaled down by a worker for every core but one.
+"""JPEG files of a camera's size, decoded and scaled down by a worker for every core.
 
 --fixed: the files were scaled down beforehand, to twice the size that the model takes. Needs Pillow.
 """
@@ -66,7 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = photographs(Path(folder), SMALL if demo.fixed else CAMERA)
         loader = DataLoader(
-            Images(files, 64 * 200), batch_size=64, num_workers=max(1, common.CORES - 1), pin_memory=demo.gpu,
+            Images(files, 64 * 200), batch_size=64, num_workers=common.CORES, pin_memory=demo.gpu,
             persistent_workers=True,
         )  # fmt: skip
         demo.fit(loader)

@@ -8,7 +8,7 @@ import common
 import torch
 from torch.utils.data import DataLoader
 
-RARE, SLOW_S, WORKERS = 640, 0.5, 4
+RARE, SLOW_S, WORKERS = 1280, 0.5, 4
 
 
 class Uneven(common.Samples):

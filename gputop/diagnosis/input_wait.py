@@ -28,6 +28,9 @@ HANDOVER_MS = 1.5
 It is no wait for the workers; but in steps of a few ms a wait as short as that may be one, so half of it is kept.
 """
 
+TAKING_MS = 1.0
+"""What it costs at least, ms: a loader that gets workers pays it, on the training thread and in the worker."""
+
 FREE_SHARE = 0.25
 """Share of the usable cores that the run itself must leave for more workers to find room."""
 

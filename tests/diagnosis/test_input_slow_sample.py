@@ -108,16 +108,24 @@ def test_look_alike(name: str) -> None:
 
 
 def test_what_is_promised_leaves_the_workers_their_work() -> None:
-    """A real loop: waits of half a second now and then; in any order it was 2.2 times as fast, not 8 or 4 times."""
-    said = verdict(
-        trace(
-            {"data": 1, "forward": 2, "backward": 2, "optimizer": 4},
-            n=340,
-            each=lambda i: {"phases": {"data": 560 if i % 10 == 7 else 1}, "late_ready": 5},
-            run={"device": "cpu", "cores_allowed": 2},
-            loader={"num_workers": 4, "in_order": True},
+    """A real loop whose every tenth batch took a worker half a second: in any order it was 3.6 times as fast, not 5.5.
+
+    With many usual waits of 3 to 5 ms, as another process beside it makes them, 0.4 times was promised.
+    """
+    for usual_ms in (1, 4):
+        said = verdict(
+            trace(
+                {"data": 1, "forward": 1.4, "backward": 1.7, "optimizer": 5.4},
+                n=340,
+                each=lambda i, usual_ms=usual_ms: {
+                    "phases": {"data": 435 if i % 10 == 7 else usual_ms if i % 3 else 0.5},
+                    "late_ready": 5,
+                },
+                run={"device": "cpu", "cores_allowed": 2},
+                loader={"num_workers": 4, "in_order": True},
+                process={"workers": workers(4, 1)},
+            )
         )
-    )
-    assert said.cause == CAUSE
-    assert said.speedup_limit is not None
-    assert 2.0 < said.speedup_limit < 2.6
+        assert said.cause == CAUSE
+        assert said.speedup_limit is not None
+        assert 3.1 < said.speedup_limit < 4.2

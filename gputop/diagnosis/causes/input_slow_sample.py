@@ -6,6 +6,8 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import LATE_SHARE, blocked
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
+from gputop.diagnosis.limits import loader_busy_pct
+from gputop.diagnosis.numbers import period
 from gputop.records import Advice
 
 ID = "input-slow-sample"
@@ -20,6 +22,9 @@ RARE_SHARE = 0.2
 
 PREFETCH = 2
 """Batches that each worker makes ahead, where the loader does not say: PyTorch's own default."""
+
+ABOUT = 0.5
+"""Part of the longest waits from which a wait is one for a slow sample: the usual ones vary by a few ms."""
 
 MOST_HIDDEN = 3.0
 """Slow samples for each long wait at most: of more, the waits would follow each other."""
@@ -58,18 +63,28 @@ def examine(facts: Facts) -> Candidate | None:
 
 
 def _floor_pct(facts: Facts, wait: InputWait, longest_ms: float) -> float:
-    """What of the step the workers need in any order, percent: all slow samples, shared out among the workers.
+    """What of the step the workers need in any order, percent: all slow samples, shared out among the workers, and what
+    they compute besides.
 
-    Each long wait was a sample that took about the longest; those among the batches that were made meanwhile show in no
-    wait. The other workers have so many before them, one of them half done: a wait comes in as many batches and then in
-    as many as there are from one slow sample to the next.
+    Each wait that is about as long as the longest was one such sample, which had begun as many steps before as there
+    are batches ahead. At no beat, those among the batches that were made meanwhile show in no wait: the other workers
+    have so many before them, one of them half done, and a wait comes in as many batches and then in as many as there
+    are from one slow sample to the next.
     """
-    if not wait.workers or facts.loop is None or not wait.shape.long_steps:
+    loop, workers = facts.loop, wait.workers
+    if not workers or loop is None:
         return 0.0
-    ahead = ((facts.loader.prefetch_factor if facts.loader else None) or PREFETCH) - 0.5
-    between = facts.loop.n / wait.shape.long_steps
-    apart = max(between - ahead * (wait.workers - 1), between / MOST_HIDDEN)
-    return 100 * longest_ms / apart / wait.workers / wait.step_ms
+    column = loop.roles["data"]
+    held_up = [step.n for step, ms in zip(loop.steps, column, strict=True) if ms >= ABOUT * longest_ms]
+    if not held_up:
+        return 0.0
+    prefetch = (facts.loader.prefetch_factor if facts.loader else None) or PREFETCH
+    apart = loop.n / len(held_up)
+    begun = (prefetch * workers - 1) * max(0.0, wait.step_ms - wait.wait_ms)
+    if period(held_up) is None:
+        apart = max(apart - (prefetch - 0.5) * (workers - 1), apart / MOST_HIDDEN)
+    besides = loader_busy_pct(facts) or 0.0
+    return min(100.0, 100 * (longest_ms + begun) / apart / workers / wait.step_ms + besides)
 
 
 def _advice(facts: Facts, in_order: bool | None) -> list[Advice]:

@@ -23,6 +23,7 @@ from gputop.diagnosis.input_wait import (
     ENTER_PCT,
     FREE_SHARE,
     IDLE_WORKER_PCT,
+    TAKING_MS,
     InputWait,
     cores_short,
     input_wait,
@@ -139,16 +140,23 @@ def _weigh_workers(case: Case, wait: InputWait) -> None:
 
 
 def _floor(facts: Facts, wait: InputWait) -> float:
-    """Percent of the step below which workers can't bring it: what all usable cores together can fetch."""
+    """Percent of the step below which workers can't bring it: what all usable cores together can fetch.
+
+    A training thread that fetched by itself has batches to take from then on, and the workers batches to give.
+    """
     machine = facts.machine
     if wait.batch_ms is None or wait.workers is None or not machine.cores:
         return 0.0
+    taking = TAKING_MS if wait.workers == 0 and wait.wait_ms > TAKING_MS else 0.0
+    taken = 100 * (wait.step_ms - wait.wait_ms + taking) / wait.step_ms if taking else 0.0
+    batch_ms = wait.batch_ms + taking
     if wait.waiting:
         most = float(_waiting_most(machine.cores, wait.workers))
-        return 0.0 if wait.needed is not None and wait.needed <= most else 100 * wait.batch_ms / most / wait.step_ms
+        enough = wait.needed is not None and wait.needed <= most
+        return taken if enough else max(taken, 100 * batch_ms / most / wait.step_ms)
     if wait.room_share is None:
-        return 0.0
-    return 100 * wait.batch_ms / max(1.0, wait.workers + wait.room_share * machine.cores) / wait.step_ms
+        return taken
+    return max(taken, 100 * batch_ms / max(1.0, wait.workers + wait.room_share * machine.cores) / wait.step_ms)
 
 
 def _waiting_most(cores: float, workers: int) -> int:
