@@ -259,6 +259,8 @@ class Gpu(Record, tag="gpu", frozen=True, kw_only=True):
     energy_j: float | None = None
     processes: list[GpuProcess] | None = None
     mig: list[dict[str, Any]] | None = None
+    xid: int | None = None
+    xid_ns: int | None = None
     lost: bool | None = None
     unsupported: list[str] | None = None
     failed: list[str] | None = None
@@ -373,17 +375,18 @@ class Sampler(Record, tag="sampler", frozen=True, kw_only=True):
 
 
 class Event(Record, tag="event", frozen=True, kw_only=True):
-    """Something that happened at a moment: see EVENT_KINDS."""
+    """Something that happened at a moment, of one of KINDS: to a run, to a GPU, or to the machine."""
 
     KINDS: ClassVar[tuple[str, ...]] = (
         "epoch", "eval", "checkpoint", "marker", "recompile", "gc", "alloc_retry", "oom", "error", "exit",
-        "lost_process", "worker_start", "worker_exit", "clock", "gap",
+        "lost_process", "worker_start", "worker_exit", "clock", "gap", "xid",
     )  # fmt: skip
 
     kind: str
     run_id: str | None = None
     label: str | None = None
     dur_ns: int | None = None
+    gpu_uuid: str | None = None
 
 
 class Request(Record, tag="request", frozen=True, kw_only=True):

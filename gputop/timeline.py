@@ -34,7 +34,7 @@ from gputop.records import (
 )
 from gputop.thinned import within_seconds
 from gputop.tracks import EXACT_NS, EXACT_STEPS, MIN_STEPS, WINDOW_NS, GpuTrack, HostTrack, RunTrack, S
-from gputop.window import Peer, Window
+from gputop.window import DriverError, Peer, Window
 
 R = TypeVar("R", bound=Record)
 
@@ -60,6 +60,9 @@ WORKER = "worker"
 WORKER_NS = 600 * S
 """How long the lines of a loader worker, which is looked into on request, are told: what it does for a sample is the
 same all along."""
+
+AFTERMATH_NS = 30 * S
+"""How long after a run's end an error of its GPU is still told of it: such an error ends runs."""
 
 RUNS = 2048
 """Runs remembered; beyond it the ones that ended longest ago are forgotten."""
@@ -224,7 +227,7 @@ class Timeline:
 
     def window(self, run_id: str, now_ns: int, *, whole: bool = False) -> Window:
         """The run's last seconds up to `now_ns`, or with `whole` all that is held exactly. Raises KeyError."""
-        track = self.runs[run_id]
+        track, asked_ns = self.runs[run_id], now_ns
         now_ns = min(now_ns, self.lived_until(track, now_ns))
         steps = track.held(now_ns) if whole else track.recent(now_ns)
         from_ns = min(steps[0].t, now_ns - WINDOW_NS) if steps else now_ns - WINDOW_NS
@@ -259,6 +262,7 @@ class Timeline:
             peers=(peers := tuple(self._peers(track, now_ns))),
             own=track.peer(now_ns) if peers and not whole else None,
             ended=track.ended is not None,
+            error=_error(gpu, min(asked_ns, now_ns + AFTERMATH_NS)) if gpu else None,
         )
 
     def lived_until(self, track: RunTrack, now_ns: int) -> int:
@@ -333,6 +337,12 @@ def _between(records: deque[R], from_ns: int, to_ns: int) -> tuple[R, ...]:
             out.append(record)
     out.reverse()
     return tuple(out)
+
+
+def _error(gpu: GpuTrack, until_ns: int) -> DriverError | None:
+    """The last error that the driver had reported by then."""
+    last = next((one for one in reversed(gpu.samples) if one.t <= until_ns), None)
+    return DriverError(last.xid_ns, last.xid) if last and last.xid is not None and last.xid_ns is not None else None
 
 
 def _pid_of(run: Run) -> Pid:

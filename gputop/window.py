@@ -18,6 +18,13 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[str, Any] = {}
 
 
+class DriverError(msgspec.Struct, frozen=True):
+    """An error that the driver has reported of a GPU: when it was noticed (epoch ns), and its number (see xids.py)."""
+
+    t: int
+    xid: int
+
+
 class Window(msgspec.Struct, frozen=True, kw_only=True):
     """One run's records between `from_ns` and `to_ns` (epoch ns), each series in time order.
 
@@ -56,3 +63,5 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     peers: tuple[Peer, ...] = ()
     own: Peer | None = None
     ended: bool = False
+    error: DriverError | None = None
+    """The last error that the driver had reported of the run's GPU, also soon after the end of the run."""

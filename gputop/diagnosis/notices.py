@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gputop import xids
 from gputop.diagnosis import sampled
 from gputop.diagnosis.evidence import Facts, batches_unseen
 from gputop.diagnosis.weigh import Judgement
 from gputop.diagnosis.wording import count, memory, ordinal, pct, time
+from gputop.window import Window
 
 FULL_MEMORY_PCT = 85.0
 """Device memory in use, percent, that people read as a busy device."""
@@ -21,6 +23,9 @@ LOST_PCT = 25.0
 
 LOW_POWER = 0.4
 """Share of the power limit below which a utilization near 100 % is suspicious."""
+
+XID_NS = 600_000_000_000
+"""How long an error that the driver has reported of the run's GPU is told: it stays the last one for ever."""
 
 NEIGHBOUR_BYTES = 1_000_000_000
 """Device memory of another process from which it is more than a desktop's."""
@@ -87,6 +92,7 @@ def _steps(facts: Facts) -> list[str]:
 
 def _sources(facts: Facts) -> list[str]:
     window, said = facts.window, sampled.notices(facts)
+    said += _error(window)
     if facts.device.on_gpu:
         said += [
             f"process {one.pid}{f' ({one.name})' if one.name else ''} holds {memory(one.mem_bytes)} on the same GPU; "
@@ -104,3 +110,15 @@ def _sources(facts: Facts) -> list[str]:
         if sampler.state in ("silent", "absent") and sampler.why and sampler.devices != 0:
             said.append(f"{sampler.backend}: {sampler.why}")
     return said
+
+
+def _error(window: Window) -> list[str]:
+    """The last error that the driver has lately reported of the run's GPU; none of the cleaning up after one."""
+    if window.error is None or window.error.xid == xids.CLEANUP or window.to_ns - window.error.t > XID_NS:
+        return []
+    xid = window.error.xid
+    if xids.of_device(xid):
+        return [
+            f"the driver has reported an error of the run's GPU: {xids.words(xid)}; `dmesg | grep -i xid` tells more"
+        ]
+    return [f"the driver has reported an error of a program on the run's GPU: {xids.words(xid)}"]

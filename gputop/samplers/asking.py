@@ -70,8 +70,8 @@ class Answers(Generic[T]):
         for at, (question, call) in enumerate(self._asked):
             if now_ns < self._due[at]:
                 continue
-            say(call)
             try:
+                say(call)
                 got = question.ask(subject)
             except Exception as error:
                 self.errors.append(error)

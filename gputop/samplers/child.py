@@ -3,8 +3,8 @@
     python -m gputop.samplers.child gpu|host [--interval S] [--backend nvml|host|simulated:PATH]
 
 Lines of JSON come in on stdin, any of: {"pids": {"4242": RUN_ID}, "workers": {"4242": [4243, ...]}, "interval": 0.5,
-"cmdline": false}. The end of stdin, or of the parent, ends it. Nothing but frames is ever written to stdout: the
-descriptor itself is moved away, since a driver library may print.
+"cmdline": false, "hung": {"nvmlDeviceGetPowerUsage gpu 0": 60000000000}}. The end of stdin, or of the parent, ends it.
+Nothing but frames is ever written to stdout: the descriptor itself is moved away, since a driver library may print.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Told(msgspec.Struct):
     workers: dict[str, list[int]] | None = None
     interval: float | None = None
     cmdline: bool | None = None
+    hung: dict[str, int] | None = None
 
 
 class Inbox:
@@ -113,6 +114,7 @@ class Loop:
 
     def run(self) -> None:
         """Tick until the parent is gone. Raises Ended."""
+        self._hear(0)  # also what is not to be asked while it opens
         self.backend.open()
         while True:
             began = self._clock()
@@ -180,7 +182,10 @@ def retarget(old: Targets, told: Told) -> Targets:
         pids = {int(pid): run for pid, run in told.pids.items() if pid.isdecimal()}
     if told.workers is not None:
         workers = {int(pid): tuple(them) for pid, them in told.workers.items() if pid.isdecimal()}
-    return Targets(pids=pids, workers=workers, cmdline=old.cmdline if told.cmdline is None else told.cmdline)
+    return Targets(
+        pids=pids, workers=workers, cmdline=old.cmdline if told.cmdline is None else told.cmdline,
+        hung=old.hung if told.hung is None else told.hung,
+    )  # fmt: skip
 
 
 def load(kind: str, backend: str | None, host: str, say: Say) -> GpuBackend:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gputop.records import Gpu, Record, Sampler
 from gputop.samplers import nvml_library, nvml_sleep
+from gputop.samplers.hanging import Hung
 from gputop.samplers.nvml_device import Device
 from gputop.samplers.nvml_fields import questions
 from gputop.samplers.nvml_library import Absent
@@ -38,7 +39,7 @@ class NvmlBackend:
     def __init__(self, *, host: str, say: Say = unheard, nvml: Any = None, root: Path = Path("/")) -> None:
         """`nvml` is the binding, imported when it is None; the /sys and /proc of `root` tell which GPUs sleep."""
         self._host = host
-        self._say = say
+        self._say = Hung(say)
         self._nvml = nvml
         self._devices: list[Device] = []
         self._refused: dict[int, Exception] = {}
@@ -59,8 +60,10 @@ class NvmlBackend:
         self._start()
 
     def follow(self, targets: Targets) -> None:
-        """Whether command lines may be read; which processes are followed makes no difference here."""
+        """Whether command lines may be read, and which calls are to be left out; which processes are followed makes no
+        difference here."""
         self._names.cmdline = targets.cmdline
+        self._say.told(targets.hung)
 
     def close(self) -> None:
         """Shut the library down."""
@@ -83,6 +86,7 @@ class NvmlBackend:
 
     def sample(self, now_ns: int) -> list[Record]:
         """One tick over every device."""
+        self._say.at(now_ns)
         if self._running and self._changed(now_ns):
             self.close()
             self._retry_ns = now_ns
@@ -140,8 +144,8 @@ class NvmlBackend:
         self._say("nvmlDeviceGetCount")
         self._count = self._nvml.nvmlDeviceGetCount()
         for index in range(min(self._count, MOST_DEVICES)):
-            self._say(f"nvmlDeviceGetHandleByIndex gpu {index}")
             try:
+                self._say(f"nvmlDeviceGetHandleByIndex gpu {index}")
                 handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             except Exception as error:
                 if self._count > MOST_DEVICES and nvml_library.code_of(error) == nvml_library.INVALID_ARGUMENT:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gputop.records import Burst, Gpu, Record, clean
-from gputop.samplers import nvml_bursts, nvml_gpm, nvml_mig, nvml_processes, nvml_usage
+from gputop import xids
+from gputop.records import Burst, Event, Gpu, Record, clean
+from gputop.samplers import nvml_bursts, nvml_events, nvml_gpm, nvml_mig, nvml_processes, nvml_usage
 from gputop.samplers.asking import Answers, Question
 from gputop.samplers.nvml_library import Lost, refused, text
 from gputop.samplers.protocol import Say
 
-KEPT_WHEN_LOST = ("name", "gpu_pci", "mem_total_bytes")
+KEPT_WHEN_LOST = ("name", "gpu_pci", "mem_total_bytes", "xid", "xid_ns")
 
 
 class Device:
@@ -44,6 +45,10 @@ class Device:
         self.gpm_rates: dict[str, float] = {}
         self.usage = nvml_usage.Usage()
         self.instances = nvml_mig.Instances(nvml)
+        self.events = nvml_events.Events(nvml)
+        self.xid: int | None = None
+        self.xid_ns: int | None = None
+        self._noticed: list[int] = []
         self.pid_limit = nvml_processes.pid_limit()
         self._say = say
         self._label = f" gpu {index}"
@@ -56,7 +61,6 @@ class Device:
     def identify(self) -> None:
         """Learn the uuid, or the PCI address where the driver gives none."""
         try:
-            self.say("nvmlDeviceGetUUID")
             self.uuid = self._ask_uuid()
         except Lost:
             self.lose()
@@ -64,30 +68,41 @@ class Device:
 
     def _ask_uuid(self) -> str:
         try:
+            self.say("nvmlDeviceGetUUID")
             return clean(text(self.nvml.nvmlDeviceGetUUID, self.handle), 96) or self.uuid
         except Exception as error:
             refused(error)
-        self.say("nvmlDeviceGetPciInfo")
         try:
+            self.say("nvmlDeviceGetPciInfo")
             return "pci-" + pci_id(self.nvml.nvmlDeviceGetPciInfo(self.handle))
         except Exception as error:
             refused(error)
         return self.uuid
 
+    def notice(self, found: Sequence[int]) -> None:
+        """Take in the XIDs that the driver has reported. The cleaning up after a program hides no earlier error."""
+        for xid in found:
+            if xid != xids.CLEANUP or self.xid in (None, xids.CLEANUP):
+                self.xid, self.xid_ns = xid, self.now_ns
+        self._noticed += found
+
     def lose(self) -> None:
-        """The device is lost: its handle is dropped, so that it can't be used again."""
+        """The device is lost: its handle is dropped, so that it can't be used again. Why, its event set may tell."""
         self.lost = True
         self.handle = None
+        self.notice(self.events.last(self.say))
+        self.answers.values |= {"xid": self.xid, "xid_ns": self.xid_ns}
 
     def free(self) -> None:
         """Give back what the library lent. Only while it is initialised."""
+        self.events.free()
         if not self.lost:
             self.gpm.free()
             self.instances.free()
 
     def sample(self, now_ns: int) -> list[Record]:
         """Its records of this tick."""
-        self.now_ns, self.burst = now_ns, None
+        self.now_ns, self.burst, self._noticed = now_ns, None, []
         if not self.lost:
             try:
                 self.answers.gather(self, now_ns, self._say)
@@ -96,9 +111,17 @@ class Device:
                 self._say("")
         if self.lost:
             known = {name: self.answers.values.get(name) for name in KEPT_WHEN_LOST}
-            return [Gpu(t=now_ns, host=self.host, gpu_uuid=self.uuid, gpu_index=self.index, lost=True, **known)]
+            row = Gpu(t=now_ns, host=self.host, gpu_uuid=self.uuid, gpu_index=self.index, lost=True, **known)
+            return [row, *self._events()]
         row = Gpu(t=now_ns, host=self.host, gpu_uuid=self.uuid, gpu_index=self.index, **self.answers.fields())
-        return [row] if self.burst is None else [row, self.burst]
+        return [row, *(() if self.burst is None else (self.burst,)), *self._events()]
+
+    def _events(self) -> list[Event]:
+        """What the driver has reported since the last tick."""
+        return [
+            Event(t=self.now_ns, kind="xid", gpu_uuid=self.uuid, label=f"GPU {self.index}: {xids.words(xid)}")
+            for xid in self._noticed
+        ]
 
 
 def pci_id(info: Any) -> str:

@@ -88,6 +88,7 @@ def questions() -> list[Question[Device]]:
         _coder("nvmlDeviceGetEncoderUtilization", "enc_pct"),
         _coder("nvmlDeviceGetDecoderUtilization", "dec_pct"),
         Question("nvmlDeviceGetRunningProcesses", ["processes"], _processes, SLOW_NS),
+        Question("nvmlEventSetWait", ["xid", "xid_ns"], _xid, SLOW_NS),
         Question("nvmlDeviceGetMigMode", ["mig"], _mig, RARE_NS),
         _figure("nvmlDeviceGetCurrPcieLinkGeneration", "pcie_gen", MOST_LINK, every_ns=SLOW_NS),
         _figure("nvmlDeviceGetCurrPcieLinkWidth", "pcie_width", MOST_LINK, every_ns=SLOW_NS),
@@ -221,6 +222,11 @@ def _gpm(device: Device) -> dict[str, Any]:
 
 def _mig(device: Device) -> dict[str, Any]:
     return {"mig": device.instances.ask(device.handle, device.now_ns, device.say, device.pid_limit) or None}
+
+
+def _xid(device: Device) -> dict[str, Any]:
+    device.notice(device.events.ask(device.handle, device.say))
+    return {"xid": device.xid, "xid_ns": device.xid_ns}
 
 
 def _memory(device: Device) -> dict[str, Any]:

@@ -31,8 +31,8 @@ class Instances:
             return []
         rows = []
         for index in range(min(nvml.nvmlDeviceGetMaxMigDeviceCount(parent), MOST)):
-            say(f"nvmlDeviceGetMigDeviceHandleByIndex {index}")
             try:
+                say(f"nvmlDeviceGetMigDeviceHandleByIndex {index}")
                 handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, index)
             except Exception as error:
                 if code_of(error) in _NOT_HERE:
@@ -48,8 +48,8 @@ class Instances:
         row: dict[str, Any] = {}
 
         def ask(name: str, call: Any) -> None:
-            say(f"MIG {name}")
             try:
+                say(f"MIG {name}")
                 value = call()
             except Exception as error:
                 refused(error)

@@ -24,12 +24,14 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True):
     """Which processes the host sampler follows.
 
     `pids` are the training processes with their run_id, `workers` the loader workers that a publisher has named for a
-    pid; `cmdline` is whether command lines may be read at all.
+    pid; `cmdline` is whether command lines may be read at all. `hung` are calls, as named to `Say`, in which a sampler
+    before has hung, and for how long (ns) from now on they are not made.
     """
 
     pids: Mapping[int, str | None] = {}
     workers: Mapping[int, tuple[int, ...]] = {}
     cmdline: bool = True
+    hung: Mapping[str, int] = {}
 
 
 class GpuBackend(Protocol):

@@ -33,8 +33,17 @@ BACKOFF_NS = tuple(s * S for s in (1, 2, 4, 8, 16, 32, 60))
 HEALTHY_NS = 60 * S
 """A child that has lived this long starts the back-off anew."""
 
+SPARE_NS = tuple(s * S for s in (60, 240, 960, 3600))
+"""For how long the next child leaves a call out in which one has hung: longer each time."""
+
+MOST_HUNG = 3
+"""So many calls in a row in which children hang without ever having answered: then it is the driver, and none of them
+is left out."""
+
 SAY_AGAIN_NS = S
 READ_BYTES = 1 << 16
+DEVICE = " gpu "
+"""What a call to one device has in its name; the others (to start the library, to count) can't be left out."""
 
 
 class Child(Protocol):
@@ -89,6 +98,8 @@ class Supervisor:
         self._closed = self._dying = self._heard_once = False
         self._started_ns = self._heard_ns = self._said_ns = self._start_ns = 0
         self._failures = 0
+        self._mute = 0
+        self._hung: dict[str, int] = {}
         self._why: str | None = None
         self._call: str | None = None
 
@@ -181,10 +192,23 @@ class Supervisor:
         initialising = not self._heard_once or (call or "").startswith("nvmlInit")
         if not self._dying and quiet_ns >= (KILL_INIT_NS if initialising else KILL_NS):
             self._call = call
+            self._spare(call)
             self._end(child, f"no answer for {quiet_ns // S} s" + (f" from {call}" if call else ""))
         elif now_ns - self._said_ns >= SAY_AGAIN_NS:
             stuck = "killed, but still inside the driver: waiting for it to come back" if self._dying else None
             self._say(now_ns, "silent", silent_ns=quiet_ns, call=call or self._call, why=stuck)
+
+    def _spare(self, call: str | None) -> None:
+        """Have the next child leave a call out that concerns one device, for a while, since this one hung in it."""
+        self._mute = 0 if self._heard_once else self._mute + 1
+        times, spared = self._hung, dict(self._latest.get("hung", {}))
+        if self._mute >= MOST_HUNG:
+            self._mute, self._hung, spared = 0, {}, {}
+        elif call is not None and DEVICE in call:
+            times[call] = times.get(call, 0) + 1
+            spared[call] = SPARE_NS[min(times[call], len(SPARE_NS)) - 1]
+        if spared or "hung" in self._latest:
+            self._latest["hung"] = spared
 
     def _drain(self) -> None:
         child = self._child

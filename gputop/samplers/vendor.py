@@ -10,7 +10,8 @@ from typing import Any
 
 from gputop.records import Gpu, Record, Sampler
 from gputop.samplers.asking import Answers, Question
-from gputop.samplers.protocol import Say, unheard
+from gputop.samplers.hanging import Hung
+from gputop.samplers.protocol import Say, Targets, unheard
 
 
 class VendorDevice:
@@ -50,7 +51,7 @@ class VendorBackend:
         self.name = name
         self._find, self._questions, self._refused, self._close = find, questions, refused, close
         self._host = host
-        self._say = say
+        self._say = Hung(say)
         self._devices: list[VendorDevice] = []
         self._why: str | None = None
 
@@ -66,8 +67,13 @@ class VendorBackend:
             device.answers = Answers(self._questions(), self._refused, f" gpu {device.index}")
         self._say("")
 
+    def follow(self, targets: Targets) -> None:
+        """Which calls are to be left out."""
+        self._say.told(targets.hung)
+
     def sample(self, now_ns: int) -> list[Record]:
         """One tick: a row a device; without one, why."""
+        self._say.at(now_ns)
         if not self._devices:
             return [
                 Sampler(t=now_ns, host=self._host, backend=self.name, state="absent", why=self._why, devices=0)

@@ -49,7 +49,9 @@ QUIET_S = 3.0
 MARKS_NS = 5 * S
 """How old the list of marks may be while the file grows."""
 
-MARKS = ("epoch", "eval", "checkpoint", "marker", "recompile", "oom", "error", "exit", "lost_process", "clock", "gap")
+MARKS = (
+    "epoch", "eval", "checkpoint", "marker", "recompile", "oom", "error", "exit", "lost_process", "clock", "gap", "xid",
+)  # fmt: skip
 """Kinds of events that are marks on the axis: what a person looks for."""
 
 

@@ -29,7 +29,7 @@ USER_TEXTURE = "▫"
 MARKS: dict[str, str] = {
     "epoch": "E", "eval": "V", "checkpoint": "K", "marker": "M", "recompile": "R", "gc": "G", "alloc_retry": "A",
     "oom": "O", "error": "!", "exit": "X", "lost_process": "X", "worker_start": "W", "worker_exit": "w", "clock": "T",
-    "gap": "?",
+    "gap": "?", "xid": "!",
 }  # fmt: skip
 """The letter of each kind of event on the time axis."""
 

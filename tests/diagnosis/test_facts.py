@@ -8,8 +8,25 @@ import pytest
 from gputop.diagnosis.evidence import Facts, gather
 from gputop.diagnosis.loop import Loop, shape
 from gputop.diagnosis.lost import Lost
-from gputop.records import AnyRecord, Burst, Run, Step
-from tests.diagnosis.builder import COMPUTE, HOST, MS, STARVED, T0, UUID, S, busy, low, trace, verdict, window, workers
+from gputop.records import AnyRecord, Burst, Event, Gpu, Run, Step, end_of
+from gputop.report.judged import judge_trace
+from tests.diagnosis.builder import (
+    COMPUTE,
+    HOST,
+    MS,
+    RUN_ID,
+    STARVED,
+    T0,
+    UUID,
+    S,
+    busy,
+    low,
+    reported,
+    trace,
+    verdict,
+    window,
+    workers,
+)
 
 
 def loop_of(records: list[AnyRecord]) -> Loop:
@@ -196,3 +213,35 @@ def test_only_the_driver_saying_so_makes_a_machine_without_gpus() -> None:
     assert gather(window(trace(COMPUTE))).device.gpus_present is None
     assert gather(window(trace(COMPUTE, no_gpu=True))).device.gpus_present == 0
     assert gather(window(trace(COMPUTE, gpu=busy()))).device.gpus_present == 1
+
+
+def xid_comes(at_s: int, xid: int, ends: bool = False) -> list[AnyRecord]:
+    """The driver reports an error of the run's GPU at a moment; the run may end by it."""
+    seen = {"xid": xid, "xid_ns": T0 + at_s * S}
+    records = trace(COMPUTE, n=200, gpu=busy())
+    last = max(end_of(one) for one in records if isinstance(one, Step))
+    out = [
+        msgspec.structs.replace(one, **seen) if isinstance(one, Gpu) and one.t >= T0 + at_s * S else one
+        for one in records
+    ]
+    if ends:
+        out.append(Event(t=last + S, kind="lost_process", run_id=RUN_ID))
+        out.append(Gpu(t=last + 2 * S, host="box", gpu_uuid=UUID, lost=True, xid=xid, xid_ns=last + 2 * S))
+    return out
+
+
+@pytest.mark.parametrize(("xid", "said"), [(79, "fallen off the bus"), (31, "a program on the run's GPU"), (45, None)])
+def test_an_error_that_the_driver_reports_of_the_runs_gpu_is_a_notice(xid: int, said: str | None) -> None:
+    for told in (verdict(xid_comes(12, xid)), reported(xid_comes(12, xid))):
+        found = [notice for notice in told.notices if "XID" in notice]
+        assert len(found) == (said is not None)
+        assert all(said in notice for notice in found if said)
+
+
+def test_the_error_by_which_a_run_ends_is_told_of_it_though_it_was_noticed_later() -> None:
+    told = judge_trace(xid_comes(10**6, 79, ends=True), "test").runs[RUN_ID]
+    assert any("XID 79" in notice for notice in told.notices)
+
+
+def test_an_old_error_is_told_no_more() -> None:
+    assert not any("XID" in notice for notice in verdict(xid_comes(-700, 79)).notices)

@@ -17,6 +17,8 @@
  *                                        `0.gpm.2 !10` answers code 10 for that metric alone
  *   0.mig 1                              MIG is on; 0.migs 0 2 are the slots taken. A slot is a device of its own, 100 +
  *                                        7 x device + slot: 102.mem_used 5, 102.procs ...; 102.gpm.2 for its instance
+ *   0.events 0                           no events are supported; 0.xids 1:79 2:31 are XIDs by serial number, told to sets that
+ *                                        were registered before; 3:7:0x10 is an event of another type
  *   error.FUNCTION 1 3                   FUNCTION answers code 3 for GPU 1 (`*`: for all); FUNCTION may be `*` too
  *   delay.FUNCTION 0 5000                FUNCTION answers after 5 s for GPU 0; ends early when the file says otherwise
  * Functions without a device (nvmlInitWithFlags, nvmlDeviceGetCount_v2, ...) take the `*` lines.
@@ -50,6 +52,7 @@ static size_t text_size;
 static struct stat read_as;
 static int inited;
 static int gpm_alive;              /* GPM buffers that were lent and not given back; logged at shutdown */
+static int sets_alive;             /* the same of event sets */
 static unsigned long long reload_seen;
 
 /* ---- the state file ---- */
@@ -205,6 +208,7 @@ EXPORT nvmlReturn_t nvmlShutdown(void) {
     log_call(__func__, NO_DEVICE);
     if (!inited) return NVML_ERROR_UNINITIALIZED;
     if (gpm_alive) log_call("GPM buffers not given back", gpm_alive);
+    if (sets_alive) log_call("event sets not given back", sets_alive);
     inited--;
     return NVML_SUCCESS;
 }
@@ -397,6 +401,67 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned
     ENTER(device);
     if (index < MIG_BASE) return NVML_ERROR_NOT_SUPPORTED;
     *id = 0;
+    return NVML_SUCCESS;
+}
+
+/* ---- events: a set belongs to the one device that was registered on it ---- */
+
+struct nvmlEventSet_st { int index; unsigned int seen; };
+
+/* The first event after `seen`, or 0. Call with the lock held. */
+static unsigned int next_event(int index, unsigned int seen, unsigned long long *data, unsigned long long *type) {
+    for (const char *at = of_device(index, "xids"); at && *at;) {
+        unsigned int serial;
+        *type = nvmlEventTypeXidCriticalError;
+        int got = sscanf(at, "%u:%llu:%llx", &serial, data, type);
+        if (got >= 2 && serial > seen) return serial;
+        at = strchr(at, ' ');
+        if (at) at++;
+    }
+    return 0;
+}
+EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types) {
+    ENTER(device);
+    *types = figure(index, "events", nvmlEventTypeXidCriticalError | nvmlEventTypeDoubleBitEccError);
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *out) {
+    nvmlReturn_t refused = enter(__func__, NO_DEVICE);
+    if (refused) return refused;
+    *out = calloc(1, sizeof **out);
+    if (!*out) return NVML_ERROR_MEMORY;
+    (*out)->index = NO_DEVICE;
+    sets_alive++;
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set) {
+    ENTER(device);
+    if (types != nvmlEventTypeXidCriticalError || set->index != NO_DEVICE) return NVML_ERROR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&lock);
+    unsigned long long data, type;
+    unsigned int serial;
+    while ((serial = next_event(index, set->seen, &data, &type))) set->seen = serial;
+    pthread_mutex_unlock(&lock);
+    set->index = index;
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *out, unsigned int timeout_ms) {
+    nvmlReturn_t refused = enter(__func__, set->index);
+    if (refused) return refused;
+    if (timeout_ms) return NVML_ERROR_INVALID_ARGUMENT; /* nobody may wait here */
+    memset(out, 0, sizeof *out);
+    pthread_mutex_lock(&lock);
+    unsigned int serial = next_event(set->index, set->seen, &out->eventData, &out->eventType);
+    pthread_mutex_unlock(&lock);
+    if (!serial) return NVML_ERROR_TIMEOUT;
+    set->seen = serial;
+    out->device = &devices[set->index];
+    return NVML_SUCCESS;
+}
+EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+    log_call(__func__, NO_DEVICE);
+    free(set);
+    sets_alive--;
     return NVML_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ from gputop.records import AnyRecord, Burst, Gpu, Sampler
 from tests.nvml_stub import StubState, env
 
 _SCRIPT = """
-import os, pathlib, sys
+import json, os, pathlib, sys
 from gputop.codec import to_json
 from gputop.samplers.nvml import NvmlBackend
+from gputop.samplers.protocol import Targets
 backend = None
 for line in sys.stdin:
     word, _, value = line.strip().partition(" ")
@@ -22,6 +24,7 @@ for line in sys.stdin:
         if backend is not None:
             backend.close()
         backend = NvmlBackend(host="box", root=pathlib.Path(os.environ["ROOT"]))
+        backend.follow(Targets(hung=json.loads(value or "{}")))
         backend.open()
     else:
         for record in backend.sample(int(value)):
@@ -45,8 +48,9 @@ class NvmlProcess:
             env={**env(folder, state, calls), "ROOT": str(root)},
         )  # fmt: skip
 
-    def open(self) -> NvmlProcess:
-        self._ask("open")
+    def open(self, **hung: int) -> NvmlProcess:
+        """`hung`: calls on the first GPU that are left out, and for how long (ns)."""
+        self._ask("open " + json.dumps({f"{call} gpu 0": wait for call, wait in hung.items()}))
         return self
 
     def sample(self, after_s: float = 1.0) -> list[AnyRecord]:

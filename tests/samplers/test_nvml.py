@@ -51,6 +51,7 @@ MANY = {
 }
 """Each function of a device, and the fields that may be absent when it fails."""
 
+S = 1_000_000_000
 GONE = pid_limit() - 5
 """A pid that no process has, most likely."""
 
@@ -103,6 +104,27 @@ def test_any_error_of_any_function_on_one_gpu_of_three_costs_only_its_own_fields
         named = {*(rows[1].unsupported or ()), *(rows[1].failed or ())}
         assert missing <= named, code
         assert not rows[1].lost
+
+
+def test_a_call_that_has_hung_is_left_out_alone_and_asked_again_later(nvml: NvmlProcess) -> None:
+    nvml.state.set({"0.power_mw": 9000, "0.util": 7}, devices=2)
+    left = {"nvmlDeviceGetPowerUsage": 60 * S, "nvmlDeviceGetAddressingMode": 60 * S}
+    first, second = nvml.open(**left).gpus()
+    assert (first.power_w, first.failed, first.util_pct) == (None, ["power_w"], 7)
+    assert (second.power_w, second.failed) == (70.0, None)
+    assert nvml.gpus(after_s=59)[0].failed == ["power_w"]
+    assert nvml.gpus(after_s=1)[0].power_w == 9.0
+
+
+def test_a_device_whose_opening_has_hung_costs_only_itself(nvml: NvmlProcess) -> None:
+    nvml.state.set({"1.util": 7}, devices=2)
+    rows = nvml.open(nvmlDeviceGetHandleByIndex=60 * S).gpus()
+    assert [(row.gpu_uuid[:9], row.failed, row.util_pct) for row in rows] == [
+        ("GPU-5eed0", None, 7), ("unknown-0", ["handle"], None),
+    ]  # fmt: skip
+    for after_s in (11, 50):
+        nvml.gpus(after_s=after_s)
+    assert [row.util_pct for row in nvml.gpus(after_s=21)] == [0, 7]
 
 
 def test_not_supported_and_failed_are_told_apart(nvml: NvmlProcess) -> None:

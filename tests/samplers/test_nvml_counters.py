@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputop.records import GpuProcess
+from gputop.samplers import proc
 from tests.nvml_stub import StubState
 from tests.samplers.nvml_process import NvmlProcess
 from tests.samplers.test_nvml import CODES, GONE
@@ -171,7 +172,8 @@ def test_mig_instances_are_told_and_gaps_are_none(nvml: NvmlProcess) -> None:
     first, second = gpu.mig or []
     assert first == {
         "uuid": "MIG-a", "name": "H100 MIG 1g.10gb", "gpu_instance": 1, "compute_instance": 0,
-        "mem_used_bytes": 5 << 30, "mem_total_bytes": 10 << 30, "processes": [{"pid": ME, "mem_bytes": 700}],
+        "mem_used_bytes": 5 << 30, "mem_total_bytes": 10 << 30,
+        "processes": [{"pid": ME, "mem_bytes": 700, "start_ticks": proc.start(ME)}],
     }  # fmt: skip
     assert (second["uuid"], second["gpu_instance"], second["mem_total_bytes"]) == ("MIG-b", 4, 20 << 30)
     first, second = nvml.gpus(after_s=6)[0].mig or []

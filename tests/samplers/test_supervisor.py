@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gputop.records import Gpu, Sampler
@@ -119,6 +121,43 @@ def test_a_silent_call_is_named_after_two_seconds_killed_after_fifteen_and_resta
     assert (said.state, said.call) == ("restarted", "nvmlDeviceGetPowerUsage gpu 1")
     assert "15 s" in (said.why or "")
     assert len(stage.children) == 2
+
+
+def hangs(stage: Stage, call: str) -> dict[str, int]:
+    """The child hangs in a call until it is killed; what the next one is told to leave out, in s."""
+    stage.child.calling = (call, 0)
+    before = len(stage.children)
+    while len(stage.children) == before:
+        stage.after(1)
+        assert not stage.child.killed or stage.child.status is not None
+    told = [json.loads(line) for line in stage.child.told.splitlines()]
+    return {call: wait // S for call, wait in (told[-1]["hung"] if told else {}).items()}
+
+
+def test_a_call_in_which_a_child_hung_is_left_out_by_the_next_one_longer_each_time(stage: Stage) -> None:
+    said = []
+    for _ in range(5):
+        stage.speaks()
+        stage.after(1)
+        said.append(hangs(stage, "nvmlDeviceGetPowerUsage gpu 3"))
+    assert said == [{"nvmlDeviceGetPowerUsage gpu 3": wait} for wait in (60, 240, 960, 3600, 3600)]
+
+
+def test_two_calls_that_hang_from_the_start_are_both_left_out(stage: Stage) -> None:
+    assert hangs(stage, "nvmlDeviceGetName gpu 0").keys() == {"nvmlDeviceGetName gpu 0"}
+    assert len(hangs(stage, "nvmlDeviceGetUUID gpu 1")) == 2
+    for _ in range(5):
+        stage.speaks()
+        assert stage.after(1) == []
+
+
+def test_where_every_call_hangs_it_is_the_driver_and_none_is_left_out(stage: Stage) -> None:
+    said = [len(hangs(stage, f"nvmlDeviceGet{name} gpu 0")) for name in ("A", "B", "C", "D")]
+    assert said == [1, 2, 0, 1]
+
+
+def test_a_call_to_no_device_is_never_left_out(stage: Stage) -> None:
+    assert [hangs(stage, "nvmlInitWithFlags") for _ in range(2)] == [{}, {}]
 
 
 def test_while_the_driver_initialises_it_is_given_a_minute(stage: Stage) -> None:

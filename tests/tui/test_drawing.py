@@ -16,6 +16,8 @@ from gputop.tui.draw.series import axis_labels, graph, nice_top, on_axis
 from gputop.tui.draw.sight import Sight
 from gputop.tui.glyphs import BUCKETS, MARKS, RAMP, RIBBON, to_ascii
 from gputop.tui.lines import Span, crop, cut, fit, pieces, plain, wrap
+from gputop.tui.pages import gpus
+from gputop.tui.sheet import Standing
 from gputop.view import Share, View
 from tests.tui import views
 from tests.tui.grid import flatten
@@ -62,6 +64,20 @@ def test_a_simulated_gpu_is_always_called_so() -> None:
         assert "simulated GPU" in text(views.view(simulated=True), width, height)
         gpu = views.gpu_view(gpu={"simulated": True})
         assert "simulated GPU" in text(views.view(gpus=(gpu,)), width, height)
+
+
+def test_an_error_that_the_driver_reported_is_shown_with_its_age_and_for_an_hour() -> None:
+    def told(xid: int, ago_s: float) -> list[str]:
+        shown = views.gpu_view()
+        reported = {"xid": xid, "xid_ns": shown.gpu.t + shown.age_ns - int(ago_s * views.SECOND)}
+        view = msgspec.structs.replace(shown, gpu=msgspec.structs.replace(shown.gpu, **reported))
+        page = gpus.sheet(Sight(view=(one := views.view(gpus=(view,))), slow=one), 160, 40, Standing())
+        return [text(one), *(plain(line) for line in page.lines)]
+
+    shown = told(79, 40)
+    assert all("XID 79 40 s ago" in part for part in shown[:2])
+    assert "fallen off the bus" in shown[2]
+    assert not any("XID" in part for part in (*told(79, 3700), *told(45, 3)))
 
 
 def test_a_narrow_screen_keeps_verdict_and_ledger() -> None:

@@ -40,6 +40,8 @@ def marks(run: RunView | None, view: View, cells: int) -> str:
     for event in view.events:
         if event.run_id is not None and (run is None or event.run_id != run.run.run_id):
             continue
+        if event.gpu_uuid is not None and run is not None and event.gpu_uuid != (run.gpu_uuid or event.gpu_uuid):
+            continue
         cell = cells - 1 - (last - event.t // view.column_ns)
         letter = MARKS.get(event.kind)
         if letter and 0 <= cell < cells:

@@ -7,6 +7,7 @@ from math import isfinite
 
 import msgspec
 
+from gputop import xids
 from gputop.records import Gpu, Process, clean
 from gputop.tui import figures
 from gputop.tui.draw import ribbon
@@ -154,7 +155,26 @@ def util_row(gpu: GpuView, was: GpuView, rank: int) -> Row:
     index = gpu.gpu.gpu_index
     return Row(label=f"GPU {index}" if index is not None else "GPU", group=2, number=number, number_style=style,
                history=was.util_history, detail=tuple(gpu_detail(was)), rank=rank, grows=rank == 1,
-               detail_style="bad" if gpu.gpu.lost else "dim")  # fmt: skip
+               detail_style=detail_style(gpu))  # fmt: skip
+
+
+XID_NS = 3600 * 1_000_000_000
+"""How long an error that the driver has reported is shown; always with its age, since it stays the last one."""
+
+
+def xid(view: GpuView) -> str | None:
+    """The last error that the driver has reported of a GPU, and how long ago; None where there is none of late."""
+    gpu = view.gpu
+    if gpu.xid is None or gpu.xid_ns is None or gpu.xid == xids.CLEANUP:
+        return None
+    age = gpu.t + view.age_ns - gpu.xid_ns
+    return f"XID {gpu.xid} {figures.held(age)} ago" if 0 <= age <= XID_NS else None
+
+
+def detail_style(view: GpuView) -> str:
+    """How what is said of a GPU looks: one that is lost, or has an error of its own, is bad."""
+    failing = xid(view) is not None and xids.of_device(view.gpu.xid or 0)
+    return "bad" if view.gpu.lost or failing else "dim"
 
 
 def known(gpu: Gpu, age_ns: int, field: str, text: str) -> tuple[str, str]:
@@ -172,6 +192,8 @@ def gpu_detail(view: GpuView) -> list[str]:
     """Name, temperature, power, clock and what throttles, the most telling first."""
     gpu = view.gpu
     parts = ["lost: the driver no longer reaches it"] if gpu.lost else []
+    if (error := xid(view)) is not None:
+        parts.append(error)
     if view.trouble:
         parts += clean(view.trouble, 70).split(": ")
     elif view.age_ns > STALE_NS:

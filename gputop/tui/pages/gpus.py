@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gputop import xids
 from gputop.records import Gpu, GpuProcess, clean
 from gputop.tui import figures, listing
-from gputop.tui.draw.rows import gpu_detail, known, why_no_gpu
+from gputop.tui.draw.rows import detail_style, gpu_detail, known, why_no_gpu, xid
 from gputop.tui.draw.series import graph, on_axis
 from gputop.tui.draw.sight import Sight, chosen, own_gpu
 from gputop.tui.lines import Line, Span, fit, pieces
@@ -41,7 +42,7 @@ def _entry(view: GpuView, sight: Sight, *, own: bool) -> listing.Entry:
         values=(gpu.gpu_index, gpu.util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c, gpu.name),
         words=words,
         draw=lines,
-        high=3 + len(gpu.processes or ()),
+        high=3 + len(gpu.processes or ()) + (xid(view) is not None),
     )
 
 
@@ -60,12 +61,16 @@ def _gpu(view: GpuView, slow: View, width: int, *, own: bool) -> list[Line]:
     cells = cells if cells >= LEAST_HISTORY else 0
     history = graph(on_axis(view.util_history, slow, cells), 100.0)[0]
     name = f"GPU {gpu.gpu_index if gpu.gpu_index is not None else '?'}"
+    told = (
+        [fit([Span("        "), Span(xids.words(gpu.xid), detail_style(view))], width)] if gpu.xid and xid(view) else []
+    )
     head = [
         Span(f" {name:<7}", "title" if own else "bold"), Span(f"{util:>6} ", util_style or "bold"),
         Span(f"{memory:>11}  ", memory_style or "bold"), Span(history, "series"), Span("  " if cells else ""),
-        Span(pieces(gpu_detail(view), max(0, width - 28 - cells)), "bad" if gpu.lost else "dim"),
+        Span(pieces(gpu_detail(view), max(0, width - 28 - cells)), detail_style(view)),
     ]  # fmt: skip
-    return [fit(head, width), fit([Span("        "), Span(pieces(_more(gpu), max(0, width - 9)), "dim")], width)]
+    more = fit([Span("        "), Span(pieces(_more(gpu), max(0, width - 9)), "dim")], width)
+    return [fit(head, width), *told, more]
 
 
 def _more(gpu: Gpu) -> list[str]:
