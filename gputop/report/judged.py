@@ -91,7 +91,7 @@ def judge_trace(records: Iterable[AnyRecord], source: str, progress: Callable[[f
     runs = {}
     for run_id, track in watch.timeline.runs.items():
         end = min(last, track.last_end or last) if track.ended else last
-        whole = judge(watch.timeline.window(run_id, end, whole=True))
+        whole = judge(watch.timeline.window(run_id, last, whole=True))  # cut at the run's own end
         segments = tuple(watch.judges[run_id].segments) if run_id in watch.judges else ()
         stands = standing(segments, whole, best.get(run_id, {}))
         said = [(verdict.t, verdict.cause) for verdict in track.said]
