@@ -160,13 +160,15 @@ class Publisher:
         finally:
             one.lock.release()
 
-    def catch_up(self) -> None:
-        """Let it read all there is."""
+    def catch_up(self, then: Callable[[Ledger], None] | None = None) -> None:
+        """Let it read all there is; no other thread reads on before `then` is done."""
         one = self.tape
         if one.lock.acquire(timeout=tape.LOCK_WAIT_S):
             try:
                 while self._read(one, len(one.entries)):
                     continue
+                if then is not None:
+                    then(one.ledger)
             finally:
                 one.lock.release()
 
@@ -381,11 +383,11 @@ class Publisher:
         if get_ident() == self.thread:
             detail.in_detail(self, now)
             self.tape.cpu = time.thread_time_ns()
+        self._watch_no_more()  # now, since another thread may still be training
         self.ring.make_room()
-        self.ledger.finish(now)
+        self.catch_up(lambda ledger: ledger.finish(now))
         self.ring.put(exit_event(self.to_epoch(now), self.run_id, label))
         sender.leave()
-        self._watch_no_more()
 
     def after_fork(self) -> None:
         """In the child of a fork: nothing inherited is used again, and nothing of it is freed here."""

@@ -30,10 +30,10 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 return original(*args, **kwargs)
             if inside or (get_ident() != publisher.live and not publisher.trains()):
                 return original(*args, **kwargs)
-            inside = True
-            publisher.put((BACKWARD, None, monotonic_ns()))
-            hooked = exchange.watch(args[0] if args else kwargs.get("tensors"))
-            try:
+            inside, hooked = True, None
+            try:  # from here on: an interrupt may strike between any two calls
+                publisher.put((BACKWARD, None, monotonic_ns()))
+                hooked = exchange.watch(args[0] if args else kwargs.get("tensors"))
                 return original(*args, **kwargs)
             finally:
                 inside = False

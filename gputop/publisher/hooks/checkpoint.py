@@ -24,10 +24,10 @@ def saving(publisher: Publisher) -> Callable[[Callable[..., Any]], Callable[...,
         def save(*args: Any, **kwargs: Any) -> Any:
             if publisher.saving or not publisher.mine():
                 return original(*args, **kwargs)
-            publisher.saving = True
             start = monotonic_ns()
-            publisher.put((SAVE, None, start))
+            publisher.saving = True
             try:
+                publisher.put((SAVE, None, start))
                 return original(*args, **kwargs)
             finally:
                 publisher.saving = False

@@ -39,8 +39,8 @@ def install(publisher: Publisher) -> Callable[[], None]:
             if inside or get_ident() != publisher.live:
                 return original(*args, **kwargs)
             inside = True
-            publisher.put((BEGIN, "comm", monotonic_ns()))
             try:
+                publisher.put((BEGIN, "comm", monotonic_ns()))
                 return original(*args, **kwargs)
             finally:
                 inside = False

@@ -41,8 +41,8 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
             def read(self: Any, *args: Any, **kwargs: Any) -> Any:
                 if inside[0] or get_ident() != publisher.noting or not on_device(self):
                     return original(self, *args, **kwargs)
-                inside[0] = True
                 start = monotonic_ns()
+                inside[0] = True
                 try:
                     return original(self, *args, **kwargs)
                 finally:
