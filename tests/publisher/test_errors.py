@@ -88,7 +88,7 @@ class Training:
             self.optimizer.step()
         finally:
             handle.remove()
-        held[:2 if self.fails == "sync" else 1, 0].item()
+        held[: 2 if self.fails == "sync" else 1, 0].item()
         with gputop.phase("mine"):
             self.part("mine")
         for (v,) in self.val:
@@ -186,9 +186,7 @@ def marks_of_a_step(training: Training) -> int:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupt_at_any_note_leaves_nothing_stuck(
-    training: Training, emitted: list[Segment], when: str
-) -> None:
+def test_an_interrupt_at_any_note_leaves_nothing_stuck(training: Training, emitted: list[Segment], when: str) -> None:
     training.run(2)
     marks = marks_of_a_step(training)
     assert marks > 40, marks
