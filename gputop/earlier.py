@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from gputop.diagnosis.causes import unknown
-from gputop.recording.past import GpuPast, HostPast, Past, RunPast, Tier
+from gputop.recording.past import WORKER_NS, GpuPast, HostPast, Past, RunPast, Tier
 from gputop.records import AnyRecord, Gpu, Host, Record, Run, Sampler, Verdict, end_of
 from gputop.tiers import Cell
 from gputop.timeline import Timeline
@@ -145,7 +145,8 @@ def _described(track: RunTrack, t_ns: int) -> list[AnyRecord]:
     """What a run is made of, and its latest sign of life."""
     out: list[AnyRecord] = [track.run, *track.loaders.values()]
     out += [one for one in (track.model, track.profile) if one is not None]
-    out += [track.worker] if track.worker is not None and track.worker.t <= t_ns else []
+    worker = track.worker(t_ns - WORKER_NS, t_ns)
+    out += [worker] if worker is not None else []
     return out + _until(track.alives, t_ns)[-1:]
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gputop import visible
 from gputop.pids import Pid
-from gputop.recording.past import Past
+from gputop.recording.past import WORKER, WORKER_NS, Past
 from gputop.records import (
     Alive,
     Burst,
@@ -53,13 +53,6 @@ OTHERS = 256
 EVENTS = 512
 DEAD = ("Z", "X")
 """States of a process that has ended and only waits to be noticed."""
-
-WORKER = "worker"
-"""The phase of lines that were found in a loader worker."""
-
-WORKER_NS = 600 * S
-"""How long the lines of a loader worker, which is looked into on request, are told: what it does for a sample is the
-same all along."""
 
 AFTERMATH_NS = 30 * S
 """How long after a run's end an error of its GPU is still told of it: such an error ends runs."""
@@ -170,7 +163,7 @@ class Timeline:
         elif isinstance(record, Site):
             track.sites.append(record)
             if any(one.phase == WORKER for one in record.sites):
-                track.worker = record
+                track.workers.append(record)
         elif isinstance(record, Fold):
             track.add_fold(record)
         elif isinstance(record, Profile):
@@ -256,7 +249,7 @@ class Timeline:
             process=_between(track.process, sample_from, now_ns),
             others=tuple(one for one in self.others.values() if sample_from <= one.t <= now_ns),
             sites=_between(track.sites, sample_from, now_ns),
-            worker=track.worker if track.worker and now_ns - WORKER_NS <= track.worker.t <= now_ns else None,
+            worker=track.worker(now_ns - WORKER_NS, now_ns),
             events=_between(track.events, sample_from, now_ns),
             samplers=tuple(self.samplers.values()),
             peers=(peers := tuple(self._peers(track, now_ns))),

@@ -53,6 +53,9 @@ FOLDS = 256
 ALIVES = 128
 """Signs of life kept, one a second: as long as exact steps."""
 
+LOOKS = 180
+"""Looks into a loader worker kept: twelve minutes of a run that is watched by samples, which looks every four seconds."""
+
 GPU_PERCENTS = ("util_pct", "mem_util_pct", "sm_active_pct", "sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
 
 COLUMNS = 1800
@@ -73,7 +76,7 @@ class RunTrack:
         self.steps: deque[Step] = deque()
         self.folds: deque[Fold] = deque(maxlen=FOLDS)
         self.sites: deque[Site] = deque(maxlen=180)
-        self.worker: Site | None = None
+        self.workers: deque[Site] = deque(maxlen=LOOKS)
         self.process: deque[Process] = deque(maxlen=180)
         self.events: deque[Event] = deque(maxlen=512)
         self.said: deque[Verdict] = deque(maxlen=4096)
@@ -189,6 +192,10 @@ class RunTrack:
         if self._peer is None or self._peer.steps is not steps or self._peer.run is not self.run:
             self._peer = Peer(run=self.run, steps=steps)
         return self._peer
+
+    def worker(self, from_ns: int, to_ns: int) -> Site | None:
+        """The latest look into one of its loader workers within that time."""
+        return next((one for one in reversed(self.workers) if from_ns <= one.t <= to_ns), None)
 
     def trained(self, from_ns: int, to_ns: int) -> list[Step]:
         """The train steps held exactly that began at `from_ns` or later and were over by `to_ns`, oldest first."""

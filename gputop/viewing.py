@@ -87,7 +87,7 @@ def run_view(
         segments=segments,
         phase_history=_phase_history(track, axis),
         profile=track.profile,
-        worker=track.worker,
+        worker=window.worker,
         said=said_then(track, verdict, window.to_ns),
     )
 

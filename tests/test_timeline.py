@@ -199,6 +199,10 @@ def test_the_lines_of_a_worker_that_was_looked_into_are_told_for_some_minutes() 
     assert timeline.window("a", 5 * S).worker is None
     assert timeline.window("a", 300 * S).worker == seen
     assert timeline.window("a", 700 * S).worker is None
+    later = Site(t=400 * S, run_id="a", sites=[SiteSample(phase="worker", site="data.py:14", samples=80)])
+    timeline.add(later)
+    assert timeline.window("a", 300 * S).worker == seen  # as one who goes back finds it
+    assert timeline.window("a", 500 * S).worker == later
 
 
 def test_a_run_that_said_goodbye_is_not_lost() -> None:

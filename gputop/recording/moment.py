@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.recording.past import Cell, GpuPast, HostPast, Past, RunPast, Tier
+from gputop.recording.past import WORKER, WORKER_NS, Cell, GpuPast, HostPast, Past, RunPast, Tier
 from gputop.recording.schema import PHASES, SUMS
 from gputop.recording.tiering import MINUTE, totals_of
 from gputop.records import (
@@ -24,6 +24,7 @@ from gputop.records import (
     Record,
     Run,
     Sampler,
+    Site,
     Step,
     Verdict,
     end_of,
@@ -37,6 +38,9 @@ S = 1_000_000_000
 FURTHER_NS = 120 * S
 MIN_STEPS = 20
 """A run with fewer than MIN_STEPS exact steps gets those further back, to FURTHER_NS."""
+
+_OF_WORKER = msgspec.msgpack.encode({"phase": WORKER})[1:]
+"""How a line of a loader worker looks among a record's packed fields: what the rows are searched for before any is read."""
 
 BACK = 5_000
 """Records looked back over for which loaders train."""
@@ -175,7 +179,19 @@ def _described(recording: Recording, db: sqlite3.Connection, first_seq: int, t_n
         (Host, newest.format("host", "host"), near),
         (Event, "seq < ? AND seq >= ? AND kind IN ('exit', 'lost_process')", 0),
     )
-    return [record for cls, where, low in asked for _, record in recording.rows(cls, where, (first_seq, low))]
+    found = [record for cls, where, low in asked for _, record in recording.rows(cls, where, (first_seq, low))]
+    return [*found, *_workers(recording, db, first_seq, t_ns)]
+
+
+def _workers(recording: Recording, db: sqlite3.Connection, first_seq: int, t_ns: int) -> list[AnyRecord]:
+    """Of each run the latest look into one of its loader workers, which is told for longer than the exact stretch."""
+    since = _since(db, t_ns - WORKER_NS)
+    where = "seq < ? AND seq >= ? AND t >= ? AND instr(more, ?)"
+    latest: dict[str, Site] = {}
+    for _, one in recording.rows(Site, where, (first_seq, since[1] if since else 0, t_ns - WORKER_NS, _OF_WORKER)):
+        if isinstance(one, Site) and any(line.phase == WORKER for line in one.sites):
+            latest[one.run_id] = one
+    return list(latest.values())
 
 
 def _run_pasts(

@@ -10,6 +10,13 @@ from gputop.tiers import Sketch
 RECORDED = "recorded"
 """Kind of the event that marks a run of the command for which `gputop run --record` records."""
 
+WORKER = "worker"
+"""The phase of lines that were found in a loader worker."""
+
+WORKER_NS = 600_000_000_000
+"""How long the lines of a loader worker, which is looked into now and then, are told: what it does for a sample is the
+same all along."""
+
 Cell = tuple[int, int, float, float, float]
 """A column of a history: (column, count, total, low, high); column k covers [k * column_ns, (k + 1) * column_ns)."""
 

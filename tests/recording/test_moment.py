@@ -13,6 +13,7 @@ from gputop.recording.reader import Recording
 from gputop.recording.writer import Writer
 from gputop.records import end_of
 from gputop.simulation.trace import records as simulated
+from gputop.watching import Watch
 
 from .test_writer import T0, S, run, step, write
 
@@ -168,3 +169,23 @@ def test_a_backlog_that_comes_while_a_file_is_read_is_found_too(tmp_path: Path) 
     assert [one.n for one in recording.at(T0 + 300 * S).records if isinstance(one, rec.Step)][-1] == 299
     recording.close()
     writer.close(T0 + 905 * S)
+
+
+def test_the_lines_of_a_worker_that_was_looked_into_are_there_at_later_moments(tmp_path: Path) -> None:
+    def look(at_s: int, phase: str, line: str) -> rec.Site:
+        return rec.Site(t=T0 + at_s * S, run_id="r", sites=[rec.SiteSample(phase=phase, site=line, samples=9)])
+
+    looks = [look(20, "worker", "old.py:1"), look(40, "worker", "data.py:9"), look(41, "data", "worker.py:1")]
+    steps = [step(n) for n in range(12_000)]
+    write(tmp_path / "a.gputop", sorted([run(), *steps, *looks], key=end_of))
+    recording = Recording(tmp_path / "a.gputop")
+
+    def seen(at_s: int) -> str | None:
+        watch = Watch("test")
+        watch.restore(recording.at(T0 + at_s * S))
+        worker = watch.timeline.window("r", T0 + at_s * S).worker
+        return worker.sites[0].site if worker is not None else None
+
+    assert [seen(at) for at in (10, 30, 60, 300, 639, 700)] == [
+        None, "old.py:1", "data.py:9", "data.py:9", "data.py:9", None,
+    ]  # fmt: skip
