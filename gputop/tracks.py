@@ -54,7 +54,7 @@ ALIVES = 128
 """Signs of life kept, one a second: as long as exact steps."""
 
 LOOKS = 180
-"""Looks into a loader worker kept: twelve minutes of a run that is watched by samples, which looks every four seconds."""
+"""Looks into a loader worker kept: twelve minutes of a run watched by samples, which looks every four seconds."""
 
 GPU_PERCENTS = ("util_pct", "mem_util_pct", "sm_active_pct", "sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
 

@@ -40,7 +40,7 @@ MIN_STEPS = 20
 """A run with fewer than MIN_STEPS exact steps gets those further back, to FURTHER_NS."""
 
 _OF_WORKER = msgspec.msgpack.encode({"phase": WORKER})[1:]
-"""How a line of a loader worker looks among a record's packed fields: what the rows are searched for before any is read."""
+"""How a line of a loader worker looks among a record's packed fields: what rows are searched for before any is read."""
 
 BACK = 5_000
 """Records looked back over for which loaders train."""
