@@ -156,12 +156,15 @@ def to_record(segment: Segment, run_id: str, offset_ns: int, *, knows_backward: 
     segment.settle()
     source = segment.source
     sites = segment.sites
+    dur_ns, phases = segment.end - segment.start, segment.phases
+    if dur_ns < 0 or min(phases.values(), default=0) < 0:  # the clock ran backwards, as that of a broken virtual machine
+        dur_ns, phases = max(0, dur_ns), {}
     return Step(
         t=segment.start + offset_ns,
         run_id=run_id,
         n=segment.n,
-        dur_ns=segment.end - segment.start,
-        phases_ns=segment.phases,
+        dur_ns=dur_ns,
+        phases_ns=phases,
         batches=segment.batches or None,
         samples=int(segment.samples) if segment.samples is not None else None,
         kind=segment.kind,

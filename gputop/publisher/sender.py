@@ -16,6 +16,7 @@ from gputop.publisher.sampling import EVERY_NS, Sampling
 from gputop.publisher.segment import Segment, to_record
 from gputop.records import Alive, Event, Record, Reply, Request
 from gputop.wire import framing
+from gputop.wire.clocks import ClockWatch
 
 if TYPE_CHECKING:
     from gputop.publisher.core import Publisher
@@ -63,7 +64,7 @@ class Sender:
         self._sent = 0
         self._rate = 0.0
         self._looked = self._spoke = self._taken_at = 0
-        self._clock_step = 0
+        self._clocks = ClockWatch(publisher.offset_ns)
         self.thread = threading.Thread(target=self._run, name="gputop", daemon=True)
 
     def leave(self) -> None:
@@ -288,11 +289,10 @@ class Sender:
         self._take_in(now)
 
     def _watch_clock(self, now: int) -> None:
-        """Someone set the wall clock: told, never corrected."""
-        step = time.time_ns() - self._publisher.to_epoch(now)
-        if abs(step - self._clock_step) > S:
-            self._publisher.note("clock", now, 0, f"the wall clock was set by {(step - self._clock_step) / S:+.1f} s")
-            self._clock_step = step
+        """Someone set the wall clock, or the machine slept: told, never corrected."""
+        moved = self._clocks.look()
+        if moved is not None:
+            self._publisher.note("clock", now, 0, moved)
 
     def _last_words(self) -> None:
         self._take_in(time.monotonic_ns())

@@ -110,8 +110,8 @@ class LiveSource:
                     self._not_attached = f"process {attachment.pid} can't be watched: {attachment.refused}"
                     refused(str(attachment.refused))
         records += self._look()
-        if (moved := self.clock.stepped_ns()) is not None:
-            records.append(Event(t=now, kind="clock", label=f"the wall clock was set by {moved / S:+.1f} s"))
+        if (moved := self.clock.moved()) is not None:
+            records.append(Event(t=now, kind="clock", label=moved))
         if not self.simulated:
             records += self._unannounced.records(records, self._announced(), now)
         self._follow(records, now)
