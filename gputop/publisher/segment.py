@@ -157,7 +157,7 @@ def to_record(segment: Segment, run_id: str, offset_ns: int, *, knows_backward: 
     source = segment.source
     sites = segment.sites
     dur_ns, phases = segment.end - segment.start, segment.phases
-    if dur_ns < 0 or min(phases.values(), default=0) < 0:  # the clock ran backwards, as that of a broken virtual machine
+    if dur_ns < 0 or min(phases.values(), default=0) < 0:  # the clock ran backwards
         dur_ns, phases = max(0, dur_ns), {}
     return Step(
         t=segment.start + offset_ns,

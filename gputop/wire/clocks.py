@@ -1,4 +1,4 @@
-"""What happens to a machine's clocks while someone times by the monotonic one: the wall clock set, the machine asleep."""
+"""What happens to a machine's clocks beside the monotonic one: the wall clock is set, the machine sleeps."""
 
 from __future__ import annotations
 

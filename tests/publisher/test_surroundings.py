@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_wall_clock_that_is_set_is_a_moment_and_moves_no_step(emitted: list[Se
     assert [one.label for one in told if one.kind == "clock"] == [f"the wall clock was set by {step / S:+.1f} s"]
     records = [to_record(seg, "r", publisher.offset_ns, knows_backward=False) for seg in emitted]
     assert len(records) == 9
-    for one, following in zip(records, records[1:], strict=False):
+    for one, following in pairwise(records):
         assert one.t + one.dur_ns == following.t, "one after the other"
     assert 0 <= records[0].t - (begun + publisher.offset_ns) < 10 * S
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.wire.clocks import STEP_NS, S, ClockWatch, since_boot_ns
+from gputop.wire.clocks import STEP_NS, ClockWatch, S, since_boot_ns
 
 
 class Machine:
