@@ -55,6 +55,7 @@ class Sender:
         self._publisher = publisher
         self._ring = publisher.ring
         self._sampling = Sampling()
+        self._late_ns = 0
         self.profiling = Profiling(publisher)
         self._post: Post | None = None
         self._over = threading.Event()
@@ -103,8 +104,11 @@ class Sender:
         tick = EVERY_NS if connected else IDLE_TICK_NS
         if self._rate > 0:
             tick = min(tick, int(0.3 * INBOX / self._rate * S))
+        self._late_ns = 0
         if connected and post is not None:
-            post.wait(max(1, tick // 1_000_000))
+            milliseconds, began = max(1, tick // 1_000_000), time.monotonic_ns()
+            if not post.wait(milliseconds):
+                self._late_ns = time.monotonic_ns() - began - milliseconds * 1_000_000
         else:
             self.wake.wait(max(0.001, tick / S))
             if not self._over.is_set():
@@ -124,7 +128,7 @@ class Sender:
         if post.connected:
             phase = self._publisher.tape.ledger.open_phase()
             if phase is not None and not self._publisher.skip:
-                self._sampling.take(self._publisher.thread, phase[0], now)
+                self._sampling.take(self._publisher.thread, phase[0], now, self._late_ns)
             self._answer()
         if now - self._spoke >= S:
             self._spoke = now

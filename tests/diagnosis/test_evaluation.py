@@ -9,7 +9,7 @@ import pytest
 
 from gputop.diagnosis.evidence import gather
 from gputop.records import AnyRecord, Run, Step
-from tests.diagnosis.builder import COMPUTE, HOST, MS, PID, RUN_ID, STARVED, T0, expect, low, trace, window
+from tests.diagnosis.builder import COMPUTE, HOST, MS, PID, RUN_ID, STARVED, T0, busy, expect, low, trace, window
 
 CAUSE = "evaluation"
 
@@ -88,6 +88,22 @@ def test_data_wait_of_the_validation_is_no_wait_of_the_training() -> None:
 def test_an_occasional_validation_is_no_finding() -> None:
     records = trace({"data": 1, "forward": 30, "backward": 45}, n=200, each=_seldom, run={"device": "cpu"})
     expect("cpu-bound", records)
+
+
+@pytest.mark.parametrize(("eval_ms", "cause"), [(750, CAUSE), (500, "gpu-bound")])
+def test_a_sixth_of_the_time_is_worth_a_word_and_an_eighth_is_not(eval_ms: float, cause: str) -> None:
+    expect(
+        cause,
+        trace(
+            {"data": 1, "forward": 30, "backward": 45},
+            n=200,
+            each=lambda i: {"phases": {"eval": eval_ms if i % 50 == 49 else 0}},
+            device={"forward": 30, "backward": 45},
+            idle={"data": 0.5},
+            queue_empty=0.1,
+            gpu=busy(),
+        ),
+    )
 
 
 def _seldom(i: int) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from gputop.publisher import sampling as samples
 from gputop.publisher.frames import user_site
-from gputop.publisher.sampling import EVERY_NS, Sampling
+from gputop.publisher.sampling import EVERY_NS, HELD_NS, Sampling
 
 PURELIB = sysconfig.get_paths()["purelib"]
 SCRIPTS = sysconfig.get_paths()["scripts"]
@@ -70,3 +71,30 @@ def test_samples_tell_whether_torch_was_asked() -> None:
     record = sampling.record("r", 0)
     assert record is not None
     assert sorted((sample.samples, sample.in_torch) for sample in record.sites) == [(1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("late_ns", "no_core_ns", "in_torch"),
+    [(0, 0, 1), (HELD_NS, 0, 0), (HELD_NS, HELD_NS, 1), (6_000_000, 0, 1)],
+    ids=["in time", "held up by Python beside the model", "held up for want of a core", "made to let go in the model"],
+)
+def test_a_sample_that_comes_late_is_of_what_held_it_up(
+    late_ns: int, no_core_ns: int, in_torch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python between the batch and the model showed in half as many samples as it took time: it holds them up until an
+    operator lets them through."""
+    torch = pytest.importorskip("torch")
+    sampling, queued = Sampling(), iter((0, no_core_ns))
+    monkeypatch.setattr(samples, "_queued_ns", lambda: next(queued))
+
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def forward(self, x: int) -> int:
+            sampling.take(threading.get_ident(), "forward", 2 * EVERY_NS, late_ns)
+            return x
+
+    sampling.take(threading.get_ident(), "forward", EVERY_NS)
+    Model()(1)
+    record = sampling.record("r", 0)
+    assert record is not None
+    assert sum(sample.in_torch or 0 for sample in record.sites) == in_torch
+    assert sum(sample.samples for sample in record.sites) == 2

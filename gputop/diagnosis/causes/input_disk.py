@@ -90,10 +90,14 @@ def examine(facts: Facts) -> Candidate | None:
 
 
 def _floor(facts: Facts) -> float:
-    """Percent of the step that the workers compute: without the wait for storage that is what is left of a batch."""
+    """Percent of the step that the workers compute: without the wait for storage that is what is left of a batch.
+
+    What the kernel does for them is left out where it is known: finding room for pages and fetching them is most of it.
+    """
     machine = facts.machine
     computing = 100 * (1 - machine.workers_in_disk_wait) if machine.workers_in_disk_wait is not None else 100.0
-    return min(computing, machine.worker_pct or 0.0)
+    own = max(0.0, (machine.worker_pct or 0.0) - (machine.worker_system_pct or 0.0))
+    return min(computing, own)
 
 
 def _what(facts: Facts, away: str | None, tailed: bool, long: float | None) -> str:
