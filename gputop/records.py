@@ -357,6 +357,7 @@ class Process(Record, tag="process", frozen=True, kw_only=True):
     stack: list[str] | None = None
     workers: list[Worker] | None = None
     start_ticks: int | None = None
+    framework: str | None = None
 
 
 class Sampler(Record, tag="sampler", frozen=True, kw_only=True):

@@ -132,6 +132,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     samplers: tuple[Sampler, ...] = ()
     events: tuple[Event, ...] = ()
     warnings: tuple[str, ...] = ()
+    unwatched: tuple[Process, ...] = ()
+    """Busy processes with a framework loaded that are no run's."""
     waiting: str | None = None
     cursor: Cursor | None = None
     """None where there is no time to move in."""

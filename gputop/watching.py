@@ -29,6 +29,9 @@ MANY = 16
 JUDGED_AT_ONCE = 64
 """Runs judged in one tick: with more, they take turns, so that a thousand ranks cost no more than these."""
 
+UNWATCHED_NS = 60 * S
+"""How long a busy process that nobody watches is offered: scans of all processes come seconds apart, more with many."""
+
 SAY_AGAIN_NS = 60 * S
 """A verdict is remembered, and recorded, when its cause or its firmness changes, and this often in between."""
 
@@ -196,6 +199,9 @@ class Watch:
             samplers=tuple(timeline.samplers.values()),
             events=tuple(timeline.events),
             warnings=warnings,
+            unwatched=tuple(
+                one for one in timeline.others.values() if one.framework and now_ns - one.t <= UNWATCHED_NS
+            ),
             waiting=None if runs else waiting,
             cursor=cursor,
             recording=recording,

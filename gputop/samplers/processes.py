@@ -10,6 +10,7 @@ from gputop.records import Process, Record, Worker
 from gputop.samplers import proc
 from gputop.samplers.proc import Stat
 from gputop.samplers.protocol import S, Targets
+from gputop.samplers.unwatched import Unwatched
 
 SCAN_NS = 5 * S
 SCAN_SHARE = 50
@@ -74,6 +75,7 @@ class Processes:
         self._before: dict[int, Sample] = {}
         self._identity: dict[tuple[int, int], Identity] = {}
         self._scanned: dict[int, Stat] = {}
+        self._unwatched = Unwatched()
         self._scan_ns = self._due_ns = 0
 
     def follow(self, targets: Targets) -> None:
@@ -191,14 +193,18 @@ class Processes:
             return []
         ours = {*self._targets.pids, *self._before}
         used = heaviest(before, self._scanned, now_ns - then_ns, ours)
-        return [self._other(stat, pct, now_ns) for stat, pct in used]
+        busy = [stat for stat, _ in used]
+        trainings = self._unwatched.of(busy, self._scanned, before, ours, lambda one: self._known(one).cmdline)
+        frameworks = {stat.pid: framework for stat, framework in trainings}
+        used += [(stat, _pct(before[stat.pid], stat, now_ns - then_ns)) for stat, _ in trainings if stat not in busy]
+        return [self._other(stat, pct, now_ns, frameworks.get(stat.pid)) for stat, pct in used]
 
-    def _other(self, stat: Stat, pct: float, now_ns: int) -> Process:
+    def _other(self, stat: Stat, pct: float, now_ns: int, framework: str | None) -> Process:
         known = self._known(stat)
         return Process(
             t=now_ns, host=self._host, pid=stat.pid, name=stat.name, user=known.user, cpu_pct=round(pct, 1),
             cmdline=known.cmdline if self._targets.cmdline else None, threads=stat.threads, rss_bytes=stat.rss_bytes,
-            state=stat.state, start_ticks=stat.start,
+            state=stat.state, start_ticks=stat.start, framework=framework,
         )  # fmt: skip
 
     def _forget(self) -> None:
@@ -307,8 +313,13 @@ def heaviest(
         old = before.get(pid)
         if pid in apart or old is None or old.start != stat.start:
             continue
-        ticks = stat.user_ticks + stat.system_ticks - old.user_ticks - old.system_ticks
-        pct = ticks * proc.TICK_NS * 100.0 / passed_ns
+        pct = _pct(old, stat, passed_ns)
         if pct >= HEAVY_PCT:
             used.append((stat, pct))
     return sorted(used, key=lambda one: -one[1])[:HEAVIEST]
+
+
+def _pct(before: Stat, now: Stat, passed_ns: int) -> float:
+    """CPU time between two looks at a process, as a percentage of one core."""
+    ticks = now.user_ticks + now.system_ticks - before.user_ticks - before.system_ticks
+    return ticks * proc.TICK_NS * 100.0 / passed_ns

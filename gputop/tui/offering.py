@@ -1,4 +1,5 @@
-"""What the screen offers to watch from outside: this user's Python processes on a GPU that publish nothing."""
+"""What the screen offers to watch from outside: this user's Python processes that publish nothing, on a GPU, or busy
+with a framework loaded."""
 
 from __future__ import annotations
 
@@ -15,16 +16,18 @@ PROGRAMS = ("python", "torchrun")
 
 
 class Found(NamedTuple):
-    """A process that can be attached to. Its command line is not told: it may be private."""
+    """A process that can be attached to, the GPU that it is on or the framework that it has loaded. Its command line is
+    not told: it may be private."""
 
     pid: int
     name: str
     gpu: int | None
+    framework: str | None = None
 
 
 def attachable(view: View, run_id: str | None = None) -> Found | None:
-    """The run shown, where it is known from outside only; else the first process on a GPU that is not watched yet. None
-    where there is none, or the moment shown is past."""
+    """The run shown, where it is known from outside only; else the first process on a GPU that is not watched yet, then
+    the first that computes without one. None where there is none, or the moment shown is past."""
     if view.cursor is not None and (view.cursor.replay or not view.cursor.live):
         return None
     shown = run_shown(view, run_id)
@@ -38,6 +41,10 @@ def attachable(view: View, run_id: str | None = None) -> Found | None:
             known = any(pid.agrees(one) for one in watched)
             if name.startswith(PROGRAMS) and not known and may_trace(process.user):
                 return Found(process.pid, clean(name, 16), gpu.gpu.gpu_index)
+    for one in view.unwatched:
+        pid = Pid(one.pid, one.start_ticks)
+        if one.framework and not any(pid.agrees(run) for run in watched) and may_trace(one.user):
+            return Found(one.pid, clean(one.name or "process", 16), None, clean(one.framework, 16))
     return None
 
 
@@ -50,7 +57,7 @@ def why_none(view: View) -> str:
     """Why there is nothing to attach to."""
     if view.cursor is not None and view.cursor.replay:
         return "a recording can't be attached to"
-    return "no Python process of yours without a publisher is on a GPU here; gputop attach PID takes any"
+    return "no Python process of yours without a publisher is on a GPU or computes here; gputop attach PID takes any"
 
 
 def may_trace(owner: str | None, uid: int | None = None) -> bool:

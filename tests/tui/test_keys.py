@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 
 from gputop.recording import recorder
 from gputop.recording.errors import Busy
-from gputop.records import GpuProcess, Site, SiteSample
+from gputop.records import GpuProcess, Process, Site, SiteSample
 from gputop.samplers import proc
 from gputop.tui import keys, offering
 from gputop.tui.app import GputopApp
@@ -431,6 +431,17 @@ def test_a_process_whose_number_was_a_watched_runs_is_offered_all_the_same() -> 
     assert found.pid == 4242
     assert offered(900) is None
     assert offered(None) is None
+
+
+def test_a_training_on_the_cpu_that_nobody_watches_is_attached_to_by_the_same_key() -> None:
+    busy = Process(t=views.NOW, host="box", pid=77, name="python3", start_ticks=5, framework="torch")
+    none = msgspec.structs.replace(views.no_run(), gpus=())
+    calls, shown = asked(msgspec.structs.replace(none, unwatched=(busy,)), ["A"])
+    assert [call[:2] for call in calls] == [("attach", 77)]
+    assert "python3 computes with torch" in shown
+    run = msgspec.structs.replace(views.run_view().run, pid=77, start_ticks=5)
+    watched = msgspec.structs.replace(none, unwatched=(busy,), runs=(views.run_view(run=run),))
+    assert offering.attachable(watched) is None
 
 
 def test_why_it_can_not_be_attached_to_is_a_sentence_in_the_last_line() -> None:

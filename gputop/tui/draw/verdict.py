@@ -142,6 +142,7 @@ def _attachable(view: View, width: int) -> list[Line]:
     found = offering.attachable(view)
     if found is None:
         return []
-    lead, does = f"{found.name} runs on GPU {found.gpu}: ", " watches it as it is, or "
+    where = f"runs on GPU {found.gpu}" if found.framework is None else f"computes with {found.framework}"
+    lead, does = f"{found.name} {where}: ", " watches it as it is, or "
     spans = [Span(lead if width >= 72 else "", "dim"), Span("A", "key"), Span(does if width >= 60 else " or ", "dim")]
     return [_bar("tone.quiet", [*spans, Span(f"gputop attach {found.pid}", "key")], width)]
