@@ -37,13 +37,15 @@ class First(NamedTuple):
     """The first step of an epoch: its start (ns), its length and its wait for data (ms).
 
     `before_ms`: what the step before it waited for data beyond the usual, at the end of its pass: workers that are not
-    kept are taken down in the request that finds a pass exhausted.
+    kept are taken down in the request that finds a pass exhausted. `slow_ms`: what the model's work in it took beyond
+    the usual: memory that new workers share with the training is copied as soon as either writes to it.
     """
 
     t: int
     ms: float
     wait_ms: float
     before_ms: float = 0.0
+    slow_ms: float = 0.0
 
 
 class Loop(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,6 +224,8 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
     dur = [lengths[index] * MS for index in keep]
     phases = {name: [ns * MS for ns in _picked(column, keep)] for name, column in columns.items()}
     ordered = sorted(dur)
+    working = [name for name in columns if role(name) in COMPUTE]
+    usual = ranked(sorted(map(sum, zip(*(phases[name] for name in working), strict=True))), 0.5) if working else 0.0
     beside = beside_share(window) if "forward" in phases else 0.0
     return Loop(
         steps=[train[index] for index in keep],
@@ -243,6 +247,7 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
                 lengths[index] * MS,
                 sum(columns[name][index] for name in data) * MS,
                 ends.get(index - 1, 0.0) * MS,
+                max(0.0, sum(columns[name][index] for name in working) * MS - usual),
             )
             for index in firsts
         ),

@@ -156,13 +156,13 @@ def _refuted(other: Candidate, winner: Candidate) -> bool:
 
 
 APART = ("input-restart",)
-"""Causes of the input family whose lost time is another one: that of epochs' first steps."""
+"""Causes of the input family whose lost time is another one: that of epochs' first steps, which come in episodes."""
 
 
 def _large(facts: Facts, candidate: Candidate) -> bool:
     if candidate.cause == evaluation.ID:
         return candidate.share_pct >= evaluation.ENTER_PCT
-    if candidate.family == "episodic":
+    if candidate.family == "episodic" or candidate.cause in APART:
         return candidate.share_pct >= WIN_PCT
     on_cpu = facts.lost is not None and facts.lost.source == "cpu"
     return candidate.share_pct >= (WIN_CPU_PCT if on_cpu else WIN_PCT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import loader_code
@@ -25,8 +27,9 @@ def examine(facts: Facts) -> Candidate | None:
     if loop is None or not loop.firsts:
         return None
     usual = loop.ms("data") + _first_batch_ms(facts, loop)
-    extra = sum(_extra(first, usual) for first in loop.firsts)
-    share = 100 * _share(loop, usual, facts.window.to_ns)
+    copies = facts.lost is not None and facts.lost.source == "cpu" and _started_anew(facts)
+    costs = [_extra(first, usual, copies=copies) for first in loop.firsts]
+    share = 100 * _share(loop, costs, facts.window.to_ns)
     longest = max(first.wait_ms for first in loop.firsts)
     if share < ENTER_PCT / 2 or longest < LONG_MS:
         return None
@@ -39,13 +42,13 @@ def examine(facts: Facts) -> Candidate | None:
         case.weigh("persistent_workers", str(persistent), not persistent, None, "loader", 2.0)
     if loader is not None and loader.num_workers is not None:
         case.at_least("loader workers", float(loader.num_workers), 1, "workers", "loader", 2.0)
-    mean = extra / len(loop.firsts)
+    wait = sum(first.wait_ms for first in loop.firsts) / len(loop.firsts)
     return Candidate(
         cause=ID,
         family=FAMILY,
         share_pct=share,
         fit=case.fit,
-        headline=f"each epoch begins with a wait of {time(mean + usual)} for its first batch "
+        headline=f"each epoch begins with a wait of {time(wait)} for its first batch "
         f"({pct(share)} of the time, {count(len(loop.firsts), 'epoch')} seen): workers are started anew",
         evidence=case.evidence,
         advice=_advice(facts, persistent),
@@ -63,18 +66,27 @@ def _first_batch_ms(facts: Facts, loop: Loop) -> float:
     return min(100.0, machine.worker_pct) / 100 * machine.workers * wall / (loop.n + len(loop.firsts))
 
 
-def _share(loop: Loop, usual_ms: float, now_ns: int) -> float:
+def _started_anew(facts: Facts) -> bool:
+    """Whether each epoch starts processes that share the training's memory."""
+    loader = facts.loader
+    return loader is not None and bool(loader.num_workers) and not loader.persistent_workers
+
+
+def _share(loop: Loop, costs: Sequence[float], now_ns: int) -> float:
     """Share of wall time in epochs' first waits: over whole epochs where the window holds one."""
     opened, last = loop.firsts[:-1], loop.firsts[-1]
     if opened:
-        return sum(_extra(first, usual_ms) for first in opened) / ((last.t - opened[0].t) / 1e6)
+        return sum(costs[:-1]) / ((last.t - opened[0].t) / 1e6)
     wall = max(sum(loop.dur) + last.ms, (now_ns - last.t) / 1e6)
-    return _extra(last, usual_ms) / wall
+    return costs[-1] / wall
 
 
-def _extra(first: First, usual_ms: float) -> float:
-    """What an epoch's beginning costs, ms: its first wait but for a usual one, and the end of the pass before."""
-    return max(0.0, first.wait_ms - usual_ms) + first.before_ms
+def _extra(first: First, usual_ms: float, *, copies: bool) -> float:
+    """What an epoch's beginning costs, ms: its first wait but for a usual one, and the end of the pass before.
+
+    `copies`: the model is in memory that new workers share, so that its first updates copy it.
+    """
+    return max(0.0, first.wait_ms - usual_ms) + first.before_ms + (first.slow_ms if copies else 0.0)
 
 
 def _advice(facts: Facts, persistent: bool | None) -> list[Advice]:
