@@ -149,6 +149,7 @@ class Step(Record, tag="step", frozen=True, kw_only=True):
     sync_sites: list[SyncSite] | None = None
     h2d_bytes: int | None = None
     h2d_pageable_bytes: int | None = None
+    h2d_blocking_bytes: int | None = None
     d2h_bytes: int | None = None
     mem_allocated_bytes: int | None = None
     mem_reserved_bytes: int | None = None

@@ -344,7 +344,7 @@ class Ledger:
             if self._bare is not None and self._requests == 0:
                 self.loop.turn(self._bare, now)
 
-    def copied(self, start: int, end: int, nbytes: int, pageable: int) -> None:
+    def copied(self, start: int, end: int, nbytes: int, pageable: int, blocking: int) -> None:
         """A copy to the device was made: the batch is being handed over, so what came before it was no forward work."""
         seg = self.span("h2d", start, end)
         if seg is None:
@@ -354,8 +354,8 @@ class Ledger:
             if start - seg.arrived < NO_WORK_NS:
                 seg.arrived = end
         seg.count("h2d_bytes", nbytes)
-        if pageable:
-            seg.count("h2d_pageable_bytes", pageable)
+        seg.count("h2d_pageable_bytes", pageable)
+        seg.count("h2d_blocking_bytes", blocking)
         if self.loop.regions is not None:
             self.loop.regions.boundary(seg, "h2d", end)
 

@@ -12,7 +12,7 @@ LOOSE = ""
 MAX_SITES = 5
 """Sync sites that a step names, the costliest first."""
 
-SUMMED = frozenset({"h2d_bytes", "h2d_pageable_bytes", "d2h_bytes"})
+SUMMED = frozenset({"h2d_bytes", "h2d_pageable_bytes", "h2d_blocking_bytes", "d2h_bytes"})
 """Optional fields of a step that add up over its parts; of the others the first part's holds."""
 
 

@@ -162,10 +162,10 @@ def saved(tape: Tape, _: None, now: int) -> None:
         tape.ledger.done(tape.saves.pop(), "checkpoint", now)
 
 
-def copied(tape: Tape, what: tuple[int, int, int], now: int) -> None:
-    """A copy to the device was made: since when, how many bytes, how many of them pageable."""
-    start, nbytes, pageable = what
-    tape.ledger.copied(start, now, nbytes, pageable)
+def copied(tape: Tape, what: tuple[int, int, int, int], now: int) -> None:
+    """A copy to the device was made: since when, how many bytes, how many pageable, how many in a call that waits."""
+    start, nbytes, pageable, blocking = what
+    tape.ledger.copied(start, now, nbytes, pageable, blocking)
 
 
 def synced(tape: Tape, what: tuple[str, str, int, int], now: int) -> None:

@@ -67,7 +67,7 @@ class Acted:
         """A copy to the device."""
         start = self.now
         self.work(ms)
-        self.ledger.copied(start, self.now, nbytes, pageable)
+        self.ledger.copied(start, self.now, nbytes, pageable, nbytes)
 
     def sync(self, ms: float, site: str = "train.py:1") -> None:
         """A read of a device value."""

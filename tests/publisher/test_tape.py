@@ -107,7 +107,7 @@ def entries_of(words: list[str], lengths: list[int], names: list[str]) -> list[E
                 "backward": (BACKWARD, None), "backward_done": (BACKWARD_DONE, None), "optimizer": (OPTIMIZER, 7),
                 "optimizer_done": (OPTIMIZER_DONE, now // 3), "queue": (QUEUE, {"ready_batches": i}),
                 "cpu": (CPU, now // 2), "fail": (FAIL, now // 2), "close": (CLOSE, sources["request"]),
-                "construct": (CONSTRUCT, sources["request"]), "copied": (COPIED, (now - 1000, 64, 64)),
+                "construct": (CONSTRUCT, sources["request"]), "copied": (COPIED, (now - 1000, 64, 64, 0)),
                 "synced": (SYNCED, ("a.py:1", ".item()", now - 1000, 4)), "save": (SAVE, None), "saved": (SAVED, None),
                 "exchange": (EXCHANGE, None), "cost": (OWN_COST, 2000), "spent": (OWN_TIME, now - 2000),
             }[word]  # fmt: skip

@@ -9,6 +9,7 @@ import pickle
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -394,27 +395,52 @@ def test_reads_of_device_values_are_counted_once_with_their_line(emitted: list[S
     check_sums(emitted)
 
 
-def test_copies_to_the_device_are_h2d_with_bytes(emitted: list[Segment]) -> None:
+def elsewhere(tensor: Any) -> bool:
+    """Whether a tensor lies on what stands for an accelerator here: a device of torch's that holds no memory."""
+    return bool(tensor.device.type == "meta")
+
+
+WAYS: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "to": (lambda x: x.to("meta"), True),
+    "to, in float64": (lambda x: x.to("meta", torch.float64), True),
+    "to, without waiting": (lambda x: x.to("meta", non_blocking=True), False),
+    "to, without waiting, by place": (lambda x: x.to("meta", torch.float32, True), False),
+    "cuda": (lambda x: x.cuda(), True),
+    "cuda, without waiting": (lambda x: x.cuda(non_blocking=True), False),
+    "copy_": (lambda x: torch.empty_like(x, device="meta").copy_(x), True),
+    "copy_, without waiting": (lambda x: torch.empty_like(x, device="meta").copy_(x, True), False),
+}
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_to_the_device_are_h2d_with_bytes(
+    emitted: list[Segment], monkeypatch: pytest.MonkeyPatch, way: str, pinned: bool
+) -> None:
+    copy_over, waits = WAYS[way]
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda tensor: pinned)
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda tensor, **how: torch.empty_like(tensor, device="meta"))
     model, optimizer, loader = parts()
     pub = gputop.watch()
     publisher = core.current
     assert publisher is not None
-    moved: list[Any] = []
-    undo = transfers.install(publisher, lambda tensor: any(tensor is one for one in moved))
+    undo = transfers.install(publisher, elsewhere)
     try:
         for (x,) in loader:
-            target = torch.empty_like(x)
-            moved.append(target)
-            target.copy_(x)
-            model(target).sum().backward()
+            copy_over(x)
+            x.to(torch.float32).to("cpu").copy_(x)
+            model(x).sum().backward()
             optimizer.step()
     finally:
         undo()
         pub.stop()
     record = to_record(emitted[1], "r", 0, knows_backward=True)
-    assert record.h2d_bytes == 4 * 8 * 4
-    assert record.h2d_pageable_bytes == 4 * 8 * 4
-    assert "h2d" in record.phases_ns
+    nbytes = 4 * 8 * 4
+    assert record.h2d_bytes == nbytes, "and what stays where it is was not copied"
+    assert record.h2d_pageable_bytes == (0 if pinned else nbytes)
+    assert record.h2d_blocking_bytes == (nbytes if waits else 0)
+    assert record.phases_ns["h2d"] > 0
+    assert (record.sync_count, record.d2h_bytes) == (None, None)
 
 
 def test_gputop_0_makes_it_nothing(emitted: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:

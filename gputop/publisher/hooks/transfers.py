@@ -35,7 +35,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
             try:
                 before, after = on_device(self), on_device(out)
                 if after and not before and not isinstance(self, parameter):
-                    _copied(publisher, self, start)
+                    _copied(publisher, self, start, blocking=not _unblocking(args, kwargs))
                 elif before and not after and not _unblocking(args, kwargs):
                     nbytes = self.nbytes
                     publisher.put((SYNCED, (caller_site(), ".to(cpu)", start, nbytes), monotonic_ns()))
@@ -54,7 +54,7 @@ def install(publisher: Publisher, on_device: Callable[[Any], bool] = on_device) 
             try:
                 before, after = on_device(src), on_device(self)
                 if after and not before:
-                    _copied(publisher, src, start)
+                    _copied(publisher, src, start, blocking=not _unblocking(args, kwargs))
                 elif before and not after and not _unblocking(args, kwargs):
                     publisher.put((SYNCED, (caller_site(), ".copy_()", start, int(src.nbytes)), monotonic_ns()))
             except Exception as error:
@@ -72,9 +72,10 @@ def _unblocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool(kwargs.get("non_blocking", next((one for one in args if isinstance(one, bool)), False)))
 
 
-def _copied(publisher: Publisher, source: Any, start: int) -> None:
+def _copied(publisher: Publisher, source: Any, start: int, *, blocking: bool) -> None:
     end = monotonic_ns()
     nbytes = int(source.nbytes)
     if publisher.moved is not None and publisher.requests:
         publisher.moved.add(nbytes)
-    publisher.put((COPIED, (start, nbytes, 0 if source.is_pinned() else nbytes), end))
+    pageable = 0 if source.is_pinned() else nbytes
+    publisher.put((COPIED, (start, nbytes, pageable, nbytes if blocking else 0), end))
