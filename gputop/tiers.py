@@ -36,10 +36,16 @@ class Sketch:
     def add_all(self, values: Iterable[float]) -> None:
         """Count many values."""
         bins, log, ceil = self.bins, math.log, math.ceil
-        for value in values:
+        before = self.count
+        for self.count, value in enumerate(values, before + 1):
             bin_ = ceil(log(value) / _LOG_GAMMA) if value > 1 else 0
             bins[bin_] = bins.get(bin_, 0) + 1
-            self.count += 1
+
+    def copy(self) -> Sketch:
+        """Another one that counted the same."""
+        other = Sketch()
+        other.bins, other.count = dict(self.bins), self.count
+        return other
 
     def merge(self, other: Sketch) -> None:
         """Count all that another sketch counted."""

@@ -3,76 +3,115 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import msgspec
 
-from gputop.recording.kinds import Kinds
+from gputop.recording.columns import Columns, columns_of
+from gputop.recording.kinds import Kinds, alike
 from gputop.recording.thinning import EXACT_RATE, thin
-from gputop.records import Fold, Loader, Model, Record, Run, Step, end_of
+from gputop.records import Fold, Loader, Model, Record, Run, Step, end_of, implausible
 
 DESCRIBING = (Run, Loader, Model)
 """Records that describe a run, whose times are not the time they tell of."""
 
 
 class Chunk(msgspec.Struct):
-    """A commit's records, each with whether it is a train step that the tiers count.
+    """A commit's records: steps and others, each with its place among them all.
 
-    `trained` holds the train steps by run, also those that thinning left out of the records; `folds` those that came
-    summed. `steps` counts all steps, also those.
+    `trains` says of each step whether the tiers count it. `trained` holds the train steps by run, also those that
+    thinning left out of `steps`; `folds` those that came summed. `counted` counts all steps, also those. `columns` are
+    those of `steps`, None where there are none.
     """
 
-    records: list[tuple[Record, bool]]
-    trained: dict[str, list[Step]]
+    steps: list[Step]
+    places: Sequence[int]
+    trains: list[bool]
+    others: list[tuple[int, Record]]
+    trained: dict[str, Columns]
     folds: list[Fold]
-    steps: int
+    counted: int
+    columns: Columns | None = None
+
+    def __len__(self) -> int:
+        return len(self.steps) + len(self.others)
 
     def span(self, now_ns: int) -> tuple[int, int]:
         """From when to when the records tell of; now, where they only describe."""
-        told = [record for record, _ in self.records if type(record) not in DESCRIBING]
-        if not told:
-            return now_ns, now_ns
-        ends = [one.t + one.dur_ns if type(one) is Step else end_of(one) for one in told]
-        return min([record.t for record in told]), max(ends)
+        told = [one for _, one in self.others if type(one) not in DESCRIBING]
+        starts, ends = [one.t for one in told], [end_of(one) for one in told]
+        if self.columns is not None:
+            starts.append(min(self.columns.t))
+            ends.append(self.columns.end_ns())
+        return (min(starts), max(ends)) if starts else (now_ns, now_ns)
 
 
 def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = True) -> Chunk:
     """What to write of the records that wait; `kinds` knows of each run which of its loops train.
 
-    Without `thins` every step is kept: a temporary recording holds what a trace holds.
+    Steps whose figures can't be meant are left out. Without `thins` every step is kept: a temporary recording holds
+    what a trace holds.
     """
-    records: list[tuple[Record, bool]] = []
-    trained: dict[str, list[Step]] = {}
-    counts: dict[str, int] = {}
-    for record in pending:
-        train = False
-        if type(record) is Step:
-            run_id = record.run_id
-            counts[run_id] = counts.get(run_id, 0) + 1
-            mine = kinds.get(run_id)
-            if mine is None:
-                mine = kinds[run_id] = Kinds()
-            train = mine.trains(record) and not record.partial
-            if train:
-                if run_id in trained:
-                    trained[run_id].append(record)
-                else:
-                    trained[run_id] = [record]
-        records.append((record, train))
-    folds = [one for one, _ in records if type(one) is Fold and one.kind in (None, "train") and one.steps > 0]
-    fast = {run_id for run_id, count in counts.items() if count > EXACT_RATE and thins}
-    if fast:
-        records = _thinned(records, fast)
-    return Chunk(records, trained, folds, sum(counts.values()) + sum(one.steps for one in folds))
+    chunk = _apart(pending)
+    chunk.folds = [
+        one for _, one in chunk.others if type(one) is Fold and one.kind in (None, "train") and one.steps > 0
+    ]
+    chunk.counted = len(chunk.steps) + sum(one.steps for one in chunk.folds)
+    if not chunk.steps:
+        return chunk
+    chunk.columns = columns = columns_of(chunk.steps)
+    if not columns.plausible():
+        return gather([one for one in pending if implausible(one) is None], kinds, thins=thins)
+    runs = columns.by_run()
+    chunk.trains = _train(chunk.steps, runs, kinds)
+    for run_id, places in runs.items():
+        mine = [place for place in places if chunk.trains[place]]
+        if mine:
+            chunk.trained[run_id] = columns.some(mine)
+    fast = [run_id for run_id, places in runs.items() if len(places) > EXACT_RATE]
+    return _thinned(pending, chunk, runs, fast) if fast and thins else chunk
 
 
-def _thinned(records: list[tuple[Record, bool]], fast: set[str]) -> list[tuple[Record, bool]]:
-    """The records without those steps of very fast runs that are only summed; the sums come last."""
+def _apart(records: Sequence[Record]) -> Chunk:
+    """The steps and the others."""
+    steps = [record for record in records if type(record) is Step]
+    if len(steps) == len(records):
+        return Chunk(steps, range(len(steps)), [], [], {}, [], 0)
+    places = [place for place, record in enumerate(records) if type(record) is Step]
+    others = [(place, record) for place, record in enumerate(records) if type(record) is not Step]
+    return Chunk(steps, places, [], others, {}, [], 0)
+
+
+def _train(steps: Sequence[Step], runs: dict[str, list[int]], kinds: dict[str, Kinds]) -> list[bool]:
+    """Of each step whether the tiers count it: a train step that was not cut short."""
+    same = alike(steps)
+    trains = [False] * len(steps)
+    for run_id, places in runs.items():
+        mine = kinds.setdefault(run_id, Kinds())
+        if same:
+            if mine.trains(steps[places[0]]) and not steps[0].partial:
+                if len(runs) == 1:
+                    return [True] * len(steps)
+                for place in places:
+                    trains[place] = True
+        else:
+            for place in places:
+                trains[place] = mine.trains(steps[place]) and not steps[place].partial
+    return trains
+
+
+def _thinned(records: Sequence[Record], whole: Chunk, runs: dict[str, list[int]], fast: list[str]) -> Chunk:
+    """The chunk without those steps of very fast runs that are only summed; the sums come last."""
     left: set[int] = set()
-    sums: list[tuple[Record, bool]] = []
+    sums: list[Record] = []
     for run_id in sorted(fast):
-        mine = [(step, train) for step, train in records if isinstance(step, Step) and step.run_id == run_id]
-        result = thin([step for step, _ in mine], [train for _, train in mine])
+        steps = [whole.steps[place] for place in runs[run_id]]
+        result = thin(steps, [whole.trains[place] for place in runs[run_id]])
         if result.folds:
-            left |= {id(step) for step, _ in mine} - {id(step) for step in result.kept}
-            sums += [(fold, False) for fold in result.folds]
-    return [pair for pair in records if id(pair[0]) not in left] + sums
+            left |= {id(step) for step in steps} - {id(step) for step in result.kept}
+            sums += result.folds
+    kept = _apart([record for record in records if id(record) not in left] + sums)
+    kept.trains = list(compress(whole.trains, [id(step) not in left for step in whole.steps]))
+    kept.columns = columns_of(kept.steps) if kept.steps else None
+    kept.trained, kept.folds, kept.counted = whole.trained, whole.folds, whole.counted
+    return kept

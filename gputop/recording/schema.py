@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import add, attrgetter, contains, itemgetter
 from typing import Any
 
 import msgspec
@@ -130,22 +131,52 @@ class Table:
         Records alike in what they lack share a statement: binding None or a bool costs Python's sqlite3 ten times
         an int.
         """
-        last = self._last
-        if last is not None and last.train == train and last.has_run == (run is not None):
-            row = last.row(seq, run, record, texts)
+        shape = self._last
+        if shape is not None and shape.train == train and shape.has_run == (run is not None):
+            row = shape.row(seq, run, record, texts)
             if row is not None:
-                return last, row
+                return shape, row
+        shape = self._shape(run is not None, record, train)
+        row = shape.row(seq, run, record, texts)
+        assert row is not None
+        return shape, row
+
+    def rows(
+        self,
+        seqs: Sequence[int],
+        runs: Sequence[int],
+        records: Sequence[Record],
+        texts: Texts,
+        trains: Sequence[bool],
+    ) -> dict[Shape, list[Row]]:
+        """The values of records of runs by how to insert them. Mostly all are alike, and made at once."""
+        if trains.count(trains[0]) == len(trains):
+            shape = self._last
+            if shape is None or shape.train != trains[0] or not shape.has_run:
+                shape = self._shape(True, records[0], trains[0])
+            some = shape.rows(seqs, runs, records, texts)
+            if some is not None:
+                return {shape: some}
+        out: dict[Shape, list[Row]] = {}
+        for seq, run, record, train in zip(seqs, runs, records, trains, strict=True):
+            shape, row = self.row(seq, run, record, texts, train)
+            if shape in out:
+                out[shape].append(row)
+            else:
+                out[shape] = [row]
+        return out
+
+    def _shape(self, has_run: bool, record: Record, train: bool) -> Shape:
+        """The statement for records like this one."""
         values = msgspec.structs.astuple(record)
-        key = (run is None, train, tuple(map(type, values)), self._bools(values), *map(_keys, self._maps(values)))
+        key = (has_run, train, tuple(map(type, values)), self._bools(values), *map(_keys, self._maps(values)))
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= MAX_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[key] = Shape(self, record, run is not None, train)
+            shape = self._shapes[key] = Shape(self, record, has_run, train)
         self._last = shape
-        row = shape.row(seq, run, record, texts)
-        assert row is not None
-        return shape, row
+        return shape
 
     def reading(self, names: tuple[str, ...]) -> Reading:
         """How rows whose columns are called `names` are read; the columns of one map must stand together."""
@@ -246,6 +277,28 @@ class Shape:
             return (*out, self._packed(record, texts)) if self._more else out
         except (KeyError, TypeError):  # a map is missing, or has other keys
             return None
+
+    def rows(
+        self, seqs: Sequence[int], runs: Sequence[int], records: Sequence[Record], texts: Texts
+    ) -> list[Row] | None:
+        """The values of many records of runs; None where one of them has another shape."""
+        if list(map(self._told, records)).count(self._same) != len(records):
+            return None
+        scalars = list(map(self._scalars, records))
+        if any(map(contains, scalars, repeat(None))):
+            return None
+        rows: Iterable[Row] = map(add, zip(seqs, runs, strict=True), scalars)
+        try:
+            for of, count, pick in self._maps:
+                given = list(map(of, records))
+                if set(map(len, given)) != {count}:
+                    return None
+                rows = map(add, rows, list(map(pick, given)))
+            if self._more:
+                rows = [(*row, self._packed(record, texts)) for row, record in zip(rows, records, strict=True)]
+        except (KeyError, TypeError):  # a map is missing, or has other keys
+            return None
+        return list(rows)
 
     def _packed(self, record: Record, texts: Texts) -> bytes | None:
         """What has no column, packed. Raises KeyError and TypeError where the record lacks some of it."""

@@ -20,13 +20,13 @@ from gputop.recording.chunk import DESCRIBING, Chunk, gather
 from gputop.recording.errors import Unreadable
 from gputop.recording.heard import Heard
 from gputop.recording.kinds import Kinds
+from gputop.recording.minute import Key, Minute, Minutes
 from gputop.recording.naming import JOURNALS
 from gputop.recording.packing import Texts, fit
 from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, TABLES, Row, Shape
 from gputop.recording.sqlite import as_disk_errors, disk_error
 from gputop.recording.writing import beat, claim, forget, new_token, release
-from gputop.records import SCHEMA, Gpu, Process, Record, Run, implausible
-from gputop.tiers import Sketch
+from gputop.records import SCHEMA, Gpu, Process, Record, Run, Step, implausible
 from gputop.version import __version__
 
 if TYPE_CHECKING:
@@ -58,13 +58,12 @@ class Writer:
     ) -> None:
         self.path = path
         self.steps = 0
-        self.skipped = 0
         self._cmdlines = cmdlines
         self._pending: list[Record] = []
-        self._unsifted: list[Record] = []
+        self._waiting: list[Record] = []
         self._kinds: dict[str, Kinds] = {}
         self._totals: dict[int, tiering.Totals] = {}
-        self._sketches: dict[tuple[int, int], Sketch] = {}
+        self._minutes = Minutes()
         self._thins = path is not None
         self._closed = False
         self._beat_ns = 0
@@ -156,30 +155,30 @@ class Writer:
 
     def add(self, record: Record) -> None:
         """Take in a record; it is written at the next commit. Requests, replies and implausible ones are not."""
-        if type(record) not in TABLES:
-            return
-        if implausible(record) is not None:
-            self.skipped += 1
-            return
-        record = record if self._cmdlines else without_cmdlines(record)
-        (self._pending if self._heard is None else self._unsifted).append(record)
+        if type(record) is not Step:
+            if type(record) not in TABLES or implausible(record) is not None:
+                return
+            record = record if self._cmdlines else without_cmdlines(record)
+        self._waiting.append(record)
 
     def pending(self) -> int:
         """Records that wait for a commit."""
-        return len(self._pending) + len(self._unsifted)
+        return len(self._pending) + len(self._waiting)
 
     def drop_pending(self) -> int:
         """Give up the records that wait; returns how many they were."""
         dropped = self.pending()
-        self._pending, self._unsifted = [], []
+        self._pending, self._waiting = [], []
         return dropped
 
     def commit(self, now_ns: int) -> None:
         """Write what waits, in one transaction. Raises OSError; what waits is kept, and the next commit tries again."""
+        new = self._waiting
         if self._heard is not None:
             with as_disk_errors(self.path or ""):
-                self._pending += self._heard.new(self._unsifted, self._kinds)
-            self._unsifted = []
+                new = self._heard.new(new, self._kinds)
+        self._pending += new
+        self._waiting = []
         chunk = gather(self._pending, self._kinds, thins=self._thins)
         try:
             self._write(chunk, now_ns, fitted=False)
@@ -188,13 +187,13 @@ class Writer:
                 self._write(chunk, now_ns, fitted=True)
         except sqlite3.Error as error:
             raise disk_error(error, self.path or "") from None
-        self.steps += chunk.steps
+        self.steps += chunk.counted
         self._pending = []
 
     def _write(self, chunk: Chunk, now_ns: int, *, fitted: bool) -> None:
         db = self._db
-        first, seq, rows = self._rows_of(chunk)
-        sketches: dict[tuple[int, int], Sketch] = {}
+        rows, seq = self._rows_of(chunk), self.seq + len(chunk)
+        minutes: dict[Key, Minute] = {}
         totals = dict(self._totals)
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -206,11 +205,10 @@ class Writer:
                 db.executemany(shape.insert, [fit(row) for row in some] if fitted else some)
             if seq > self.seq:
                 number = self._chunk + 1
-                db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (number, first, seq, *chunk.span(now_ns)))
+                db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (number, self.seq + 1, seq, *chunk.span(now_ns)))
                 sums = self._sums(chunk)
-                sketches = self._sketched(chunk)
                 tiering.write_seconds(db, number, sums, totals)
-                tiering.write_minutes(db, sums, sketches)
+                minutes = self._minutes.write(db, sums)
             if now_ns - self._beat_ns > BEAT_NS or now_ns < self._beat_ns:
                 beat(db, self._token, now_ns)
             db.execute("COMMIT")
@@ -221,29 +219,26 @@ class Writer:
             raise
         self._chunk += seq > self.seq
         self.seq, self._totals = seq, totals
-        self._keep_sketches(sketches)
+        self._minutes.keep(minutes, len(self._runs))
         self._new_runs, self._texts.new = [], []
         if now_ns - self._beat_ns > BEAT_NS or now_ns < self._beat_ns:
             self._beat_ns = now_ns
 
-    def _rows_of(self, chunk: Chunk) -> tuple[int, int, dict[Shape, list[Row]]]:
-        """The first and last number of a chunk's records, and their rows by the statement that inserts them."""
-        seq = self.seq
+    def _rows_of(self, chunk: Chunk) -> dict[Shape, list[Row]]:
+        """A chunk's rows by the statement that inserts them, those of a statement in order."""
+        first = self.seq + 1
         rows: dict[Shape, list[Row]] = {}
-        tables, runs, texts = TABLES, self._runs, self._texts
-        for record, train in chunk.records:
-            seq += 1
-            table = tables[type(record)]
-            run = None
-            if table.has_run and (run_id := record.run_id) is not None:  # type: ignore[attr-defined]
-                run = runs.get(run_id) or self._run(run_id)
-            shape, row = table.row(seq, run, record, texts, train)
-            found = rows.get(shape)
-            if found is None:
-                rows[shape] = [row]
-            else:
-                found.append(row)
-        return self.seq + 1, seq, rows
+        if chunk.steps:
+            numbers = [first + place for place in chunk.places]
+            runs = [self._runs.get(step.run_id) or self._run(step.run_id) for step in chunk.steps]
+            rows = TABLES[Step].rows(numbers, runs, chunk.steps, self._texts, chunk.trains)
+        for place, record in chunk.others:
+            table = TABLES[type(record)]
+            run_id = getattr(record, "run_id", None) if table.has_run else None
+            run = self._run(run_id) if run_id is not None else None
+            shape, row = table.row(first + place, run, record, self._texts)
+            rows.setdefault(shape, []).append(row)
+        return rows
 
     def _sums(self, chunk: Chunk) -> list[tiering.Sum]:
         """A chunk's train steps, summed by run and second, in time order."""
@@ -258,22 +253,6 @@ class Writer:
             found = self._runs[run_id] = len(self._runs) + 1
             self._new_runs.append((found, run_id))
         return found
-
-    def _sketched(self, chunk: Chunk) -> dict[tuple[int, int], Sketch]:
-        """The sketches of the minutes that a chunk's train steps fall into, with these steps in them."""
-        out: dict[tuple[int, int], Sketch] = {}
-        for run_id, steps in chunk.trained.items():
-            run = self._run(run_id)
-            for minute, durations in tiering.by_minute(steps).items():
-                sketch = out[run, minute] = Sketch()
-                sketch.merge(self._sketches.get((run, minute)) or tiering.read_sketch(self._db, run, minute))
-                sketch.add_all(durations)
-        return out
-
-    def _keep_sketches(self, sketches: dict[tuple[int, int], Sketch]) -> None:
-        self._sketches.update(sketches)
-        while len(self._sketches) > 4 * max(1, len(self._runs)):
-            del self._sketches[next(iter(self._sketches))]
 
     def size_bytes(self) -> int:
         """The file's size together with its log's."""

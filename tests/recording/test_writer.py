@@ -278,3 +278,36 @@ def test_what_few_steps_have_takes_no_room_in_the_others(tmp_path: Path) -> None
     db.close()
     assert columns & {"partial", "host_eval_ns", "idle_forward_ns", "sampled"} == set()
     assert packed == [1, 2, 3]
+
+
+def test_ranks_whose_steps_come_mixed_are_kept_in_order_and_summed_apart(tmp_path: Path) -> None:
+    def one(n: int, rank: int) -> rec.Step:
+        more = {"first_of_epoch": True} if n == 7 and rank == 1 else {}
+        kind = "eval" if n % 5 == 4 else None
+        return step(n, run_id=f"r{rank}", kind=kind, samples=32, partial=n == 18 or None, **more)
+
+    given: list[rec.Record] = [one(n, rank) for n in range(20) for rank in range(3)]
+    given.insert(31, rec.Event(t=T0, kind="marker", label="between"))
+    write(tmp_path / "a.gputop", given, batch=16)
+    recording = Recording(tmp_path / "a.gputop")
+    assert list(recording.records()) == given
+    assert [span.steps for span in recording.info().runs] == [15] * 3
+    minutes = [tier for rank in range(3) for tier in recording.minutes(f"r{rank}")]
+    assert [(tier.steps, tier.samples) for tier in minutes] == [(15, 15 * 32)] * 3
+    assert [tier.sketch.count for tier in minutes if tier.sketch is not None] == [15] * 3
+
+
+def test_a_step_whose_figures_cant_be_meant_is_left_out_of_many(tmp_path: Path) -> None:
+    good: list[rec.Record] = [step(n) for n in range(10)]
+    odd = [step(10, samples=-1), step(11, phases_ns={"data": -5}), step(12, dur_ns=2**63, t=T0), step(13, t=-1)]
+    write(tmp_path / "a.gputop", [*good[:5], *odd, *good[5:]], batch=100)
+    assert list(Recording(tmp_path / "a.gputop").records()) == good
+
+
+def test_a_minute_goes_on_where_another_recorder_left_it(tmp_path: Path) -> None:
+    for first in (0, 10):
+        write(tmp_path / "a.gputop", [step(n, phases_ns={"data": 5, "mine": 2}) for n in range(first, first + 10)])
+    minute = next(iter(Recording(tmp_path / "a.gputop").minutes("r")))
+    assert (minute.steps, minute.phases_ns) == (20, {"data": 100, "mine": 40})
+    assert minute.sketch is not None
+    assert minute.sketch.count == 20
