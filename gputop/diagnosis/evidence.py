@@ -25,6 +25,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `ledger` are the buckets of wall time of the steady steps, in percent (summing to 100) and mean ms per step.
     `came` are the neighbours on the run's device that came while the run was watched.
+    `last`: the steps are those of whichever rank of the job came last to the exchange (see `critical`).
     `seen` keeps what causes have read out of the facts in common (see `once`).
     """
 
@@ -37,6 +38,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     loader: Loader | None = None
     ledger: tuple[Bucket, ...] = ()
     came: dict[Pid, Arrival] = {}
+    last: bool = False
     seen: dict[str, Any] = {}
 
 

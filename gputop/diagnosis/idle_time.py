@@ -48,14 +48,20 @@ class _Sums:
         self.upper: set[str] = set()
 
 
-def read_idle(steps: Sequence[Step], lengths: Sequence[float], empty: float | None) -> Idle:
+def read_idle(steps: Sequence[Step], lengths: Sequence[float], empty: float | None, alike: Sequence[Step] = ()) -> Idle:
     """Idle time of steps that carry device figures. `empty`: the usual queue_empty, for steps that have none.
+
+    `alike`: further steps, of the same work, that may have been entered with work queued.
 
     A step's idle time is no longer than the step (`lengths`, ns): what exceeds it is scaled down.
     """
     roles = {phase: role(phase) for phase in sorted(_phases(steps))}
     found, put_in = figures(steps)
-    sums = _Sums(roles, _floors(steps, found))
+    floors = _floors(steps, found)
+    if alike:
+        more = _floors(alike, figures(alike)[0])
+        floors |= {phase: min(ns, floors.get(phase, ns)) for phase, ns in more.items()}
+    sums = _Sums(roles, floors)
     sums.estimated.update(roles[phase] for phase in put_in)
     device_ns = _by_role([timed.device for timed in found], roles)
     queued: list[dict[str, int]] = []

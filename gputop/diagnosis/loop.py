@@ -133,8 +133,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 EPISODE_SHARE = 0.05
 """Length, in median steps, from which an evaluation or a save in a step counts as one."""
 
-LONG_RATIO = 3.0
-"""A part of a step is long where it takes this many times the part's median and a tenth of the median step."""
+LONG_RATIO, LONG_SHARE = 3.0, 0.1
+"""A part of a step is long where it takes this many times the part's median and this part of the median step."""
 
 
 def shape(loop: Loop, part: str) -> Shape:
@@ -142,7 +142,7 @@ def shape(loop: Loop, part: str) -> Shape:
     column = loop.roles.get(part) or [0.0] * loop.n
     ordered = sorted(column)
     middle = ranked(ordered, 0.5)
-    bar = max(LONG_RATIO * middle, 0.1 * loop.median_ms)
+    bar = max(LONG_RATIO * middle, LONG_SHARE * loop.median_ms)
     places = [index for index, value in enumerate(column) if value > bar]
     lengths = [column[index] for index in places]
     total = sum(column)

@@ -7,12 +7,15 @@ times of the loop, bounded by the utilization that the driver saw. "host": host 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from gputop.diagnosis.device import Device
 from gputop.diagnosis.idle_time import STARVED, read_idle
 from gputop.diagnosis.loop import MS, Loop
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST
+from gputop.records import Step
 
 UTIL_SAMPLES = 5
 """Samples of the driver that a window must hold for their mean to count beside the device's own clock."""
@@ -57,13 +60,13 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
         return self.by.get(part, 0.0)
 
 
-def read_lost(loop: Loop, device: Device) -> Lost:
-    """Lost device time of a loop by the best source there is."""
+def read_lost(loop: Loop, device: Device, alike: Sequence[Step] = ()) -> Lost:
+    """Lost device time of a loop by the best source there is. `alike`: see `read_idle`."""
     marked = [index for index, step in enumerate(loop.steps) if step.gpu_ns or step.gpu_idle_ns]
     queues = [step.queue_empty for step in loop.steps if step.queue_empty is not None]
     empty = sum(queues) / len(queues) if queues else None
     if marked and len(marked) >= COVERED * loop.n and device.on_gpu is not False:
-        return _by_events(loop, marked, empty, device)
+        return _by_events(loop, marked, empty, device, alike)
     shares = {part: loop.pct(part) for part in loop.roles}
     if device.on_gpu is False:
         by = {part: share for part, share in shares.items() if part not in COMPUTE and part != "comm"}
@@ -73,9 +76,9 @@ def read_lost(loop: Loop, device: Device) -> Lost:
     return _by_host(shares, empty)
 
 
-def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Device) -> Lost:
+def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Device, alike: Sequence[Step]) -> Lost:
     steps = [loop.steps[index] for index in marked]
-    found = read_idle(steps, [loop.dur[index] / MS for index in marked], empty)
+    found = read_idle(steps, [loop.dur[index] / MS for index in marked], empty, alike)
     whole = sum(loop.dur[index] for index in marked) / MS
     by = {part: 100 * ns / whole for part, ns in found.idle_ns.items()}
     device_ms = {part: ns * MS / len(steps) for part, ns in found.device_ns.items()}

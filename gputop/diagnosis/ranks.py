@@ -47,7 +47,8 @@ class Rank(msgspec.Struct, frozen=True):
     """A rank's mean times of its own, in ms per step by role, and its mean step.
 
     `exchange`: its mean time in the region that holds the exchange, by the device's clock; None where not known.
-    `waits`: the same of each step by its number. `starved`: its device follows the host's launches.
+    `waits`: the same of each step by its number; `steps`: the steps themselves. `starved`: its device follows the
+    host's launches. `host`: what its host takes, by role: in those of `FREE` no device makes it wait.
     `ready`: batches that lie ready when it asks for one, on average over the most that ever did.
     """
 
@@ -56,6 +57,8 @@ class Rank(msgspec.Struct, frozen=True):
     step_ms: float
     exchange: float | None = None
     waits: dict[int, float] = {}
+    steps: dict[int, Step] = {}
+    host: dict[str, float] = {}
     starved: bool = False
     ready: float | None = None
 
@@ -142,7 +145,7 @@ def _rank(run: Run, steps: Sequence[Step], how: How) -> Rank | None:
         if role(name) in own:
             own[role(name)] += ns / count
     own[HOST] += max(0.0, whole - sum(spent.values())) / count
-    rank = Rank(run.rank, own, whole / count, ready=_ready(train))
+    rank = Rank(run.rank, own, whole / count, ready=_ready(train), host=_host(host, whole, count))
     if not how.timed:
         return rank
     where = [name for name in spent if role(name) == meeting]
@@ -151,8 +154,23 @@ def _rank(run: Run, steps: Sequence[Step], how: How) -> Rank | None:
         rank,
         exchange=sum(spent[name] for name in where) / count,
         waits={step.n: sum(of.get(name, 0) for name in where) / 1e6 for step, of in zip(train, columns, strict=True)},
+        steps={step.n: step for step in train},
         starved=bool(looks) and sum(looks) / len(looks) >= STARVED,
     )
+
+
+FREE = ("data", HOST, *EPISODIC)
+"""What a host does without waiting for its device."""
+
+
+def _host(columns: Sequence[dict[str, int]], whole: float, count: float) -> dict[str, float]:
+    """A host's mean times, ms per step by role."""
+    spent = _sums(columns)
+    found = dict.fromkeys(FREE, 0.0)
+    for name, ns in spent.items():
+        found[role(name)] = found.get(role(name), 0.0) + ns / count
+    found[HOST] += max(0.0, whole - sum(spent.values())) / count
+    return found
 
 
 def _with_untimed(device: dict[str, float], host: dict[str, float], whole: float) -> dict[str, float]:

@@ -3,9 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nsmallest
+from typing import NamedTuple
 
 from gputop.diagnosis.evidence import Facts, once
+from gputop.diagnosis.loop import LONG_RATIO, LONG_SHARE
+from gputop.diagnosis.numbers import median
 from gputop.diagnosis.ranks import LEAST, Rank, ranks
+
+
+class Lateness(NamedTuple):
+    """How much later one rank comes to the exchange than any other: ms per step, and the mean step, over the same."""
+
+    ms: float
+    step_ms: float
+
+
+def lateness(sides: Sequence[Rank], late: Rank) -> Lateness | None:
+    """What the steps would be shorter if this rank never came after all others; over whole periods where it does so
+    only now and then. None where it is not known of the same steps of all.
+    """
+    numbers = sorted(_common(sides))
+    if not numbers:
+        return None
+    gained = []
+    for n in numbers:
+        first, second = nsmallest(2, [side.waits[n] for side in sides])
+        gained.append(second - first if late.waits[n] == first else 0.0)
+    lengths = [late.steps[n].dur_ns / 1e6 for n in numbers]
+    some = _whole_periods(gained, lengths)
+    return Lateness(sum(gained[some]) / len(gained[some]), sum(lengths[some]) / len(gained[some]))
+
+
+RARE_SHARE = 0.3
+"""Share of the steps up to which long ones come now and then."""
+
+
+def _whole_periods(values: Sequence[float], lengths: Sequence[float]) -> slice:
+    """From the first of a few large values, which make up most of all, to before the last. `lengths`: of the steps."""
+    bar = max(LONG_RATIO * (median(values) or 0.0), LONG_SHARE * (median(lengths) or 0.0), max(values) / LONG_RATIO)
+    places = [index for index, value in enumerate(values) if value > bar]
+    rare = 2 <= len(places) <= RARE_SHARE * len(values)
+    if not rare or 2 * sum(values[index] for index in places) < sum(values):
+        return slice(0, len(values))
+    return slice(places[0], places[-1])
 
 
 def waited_for(sides: Sequence[Rank], late: Rank) -> float | None:
@@ -48,6 +89,8 @@ def waited_pct(facts: Facts) -> float:
 
     It is 0 where that is not known.
     """
+    if facts.last:
+        return 0.0
     sides = ranks(facts)
     mine = next((side for side in sides if side.rank == facts.window.run.rank), None)
     least = least_wait(sides)

@@ -7,6 +7,7 @@ import msgspec
 from gputop.diagnosis import sampled, stepless
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, straggler, unknown, warmup
+from gputop.diagnosis.critical import of_the_last
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.limits import bounded
 
@@ -61,6 +62,7 @@ def weigh(facts: Facts, p99_ms: float | None = None) -> Judgement:
     standstill = stalled.examine(facts, p99_ms)
     if standstill is not None:
         return Judgement(facts=facts, winner=standstill, confidence=0.95 * standstill.fit)
+    facts = of_the_last(facts)
     loop = facts.loop
     if loop is None:
         return _without_steps(facts)

@@ -135,3 +135,51 @@ def test_a_loss_summed_for_a_log_does_not_hide_that_backward_holds_the_exchange(
         for said in both(records, f"r{number}"):
             assert said.cause == "straggler", said.headline
             assert said.headline.startswith("rank 1 arrives")
+
+
+def on_device(world: int, host: dict[str, float], device: Any, **fields: Any) -> Any:
+    """A job whose hosts are all alike; `device(rank, step)` is what a device takes, ms by phase."""
+
+    def rank(number: int) -> dict[str, Any]:
+        def each(step: int) -> dict[str, Any]:
+            took = {name: round(ms * 1e6) for name, ms in device(number, step).items()}
+            return {"gpu_ns": took, "gpu_idle_ns": {"data": took["data"]}}
+
+        return {"phases": host, "ms": sum(device(number, 1).values()), "queue_empty": 0.0, "each": each} | fields
+
+    return ranks(rank, world)
+
+
+def test_a_rank_that_is_last_by_chance_does_what_all_do_and_is_not_late() -> None:
+    first = {"data": 2, "forward": 20, "backward": 45, "optimizer": 5, "comm": 70}
+    last = first | {"data": 70, "comm": 2}
+    host = {"data": 75, "forward": 30, "backward": 30, "optimizer": 5, "comm": 0.1}
+    records = on_device(
+        2, host, lambda rank, _: last if rank else first, loader={"num_workers": 0, "batch_size": 32}
+    )  # fmt: skip
+    for number in range(2):
+        for said in both(records, f"r{number}"):
+            assert said.cause == "input-workers", said.headline
+
+
+def test_what_comes_now_and_then_is_priced_over_whole_periods() -> None:
+    usual = {"data": 0, "forward": 20, "backward": 45, "optimizer": 5, "comm": 1}
+
+    def device(rank: int, step: int) -> dict[str, float]:
+        long = step % 25 == 13
+        return usual | ({"checkpoint": 1000.0} if rank == 0 else {"comm": 1001.0}) if long else usual
+
+    def rank(number: int) -> dict[str, Any]:
+        def each(step: int) -> dict[str, Any]:
+            took = device(number, step)
+            phases = {"checkpoint": 1000.0} if "checkpoint" in took else {"backward": 25 + took["comm"]}
+            return {"phases": phases, "gpu_ns": {name: round(ms * 1e6) for name, ms in took.items()}}
+
+        host = {"data": 0.1, "forward": 40, "backward": 26, "optimizer": 5, "comm": 0.1}
+        return {"phases": host, "queue_empty": 0.0, "each": each, "n": 95}
+
+    records = ranks(rank, 2)
+    for number in range(2):
+        said = both(records, f"r{number}")[0]
+        assert said.cause == "straggler", said.headline
+        assert said.speedup_limit == pytest.approx((25 * 71 + 1000) / (25 * 71), rel=0.08)

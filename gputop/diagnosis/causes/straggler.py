@@ -5,17 +5,17 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.numbers import median
-from gputop.diagnosis.phases import HOST
-from gputop.diagnosis.ranks import Rank, ranks, usual_of
-from gputop.diagnosis.waiting import waited_for
+from gputop.diagnosis.phases import COMPUTE, HOST
+from gputop.diagnosis.ranks import FREE, Rank, ranks, usual_of
+from gputop.diagnosis.waiting import lateness, waited_for
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
 
 ID = "straggler"
 FAMILY = "distributed"
 
-LATE_PCT = 15.0
-"""Percent of the step by which one rank's own time exceeds the median rank's for it to be late."""
+LATE_PCT = 10.0
+"""Percent of the step by which one rank comes later than any other for it to be late (published rules: 10 to 30)."""
 
 ALONE_RATIO = 2.0
 """The latest rank's excess over the next one's from which it is alone: with several late, the cause is common."""
@@ -49,15 +49,20 @@ def examine(facts: Facts) -> Candidate | None:
     late, following = order[0], order[1]
     if len(sides) == 2:
         usual = following.total
-    excess = late.total - usual
-    share = min(100.0, 100 * excess / late.step_ms)
+    excess, step_ms = late.total - usual, late.step_ms
+    by_step = lateness(sides, late)
+    if by_step is not None:
+        as_long = max(_with_masked(side, late) for side in sides if side is not late)
+        step_ms = by_step.step_ms
+        excess = min(by_step.ms - (as_long - following.total), step_ms - _launching(late))
+    share = min(100.0, 100 * excess / step_ms)
     if share < LATE_PCT / 2:
         return None
     part = max(late.own, key=lambda part: late.own[part] - usual_of(sides, part))
     case = Case(facts)
     case.at_least("time by which one rank is late", share, LATE_PCT, "%", "steps", 2.0)
     if len(sides) > 2:
-        alone = excess / max(following.total - usual, 0.02 * late.step_ms)
+        alone = (late.total - usual) / max(following.total - usual, 0.02 * late.step_ms)
         case.at_least("its delay over the next rank's", alone, ALONE_RATIO, "x", "steps", 2.0)
     turn = waited_for(sides, late)
     if (turn is not None and turn < SAME_RANK) or (part == "data" and _all_starve(sides, late)):
@@ -68,7 +73,7 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=share,
         fit=case.fit,
-        headline=f"rank {late.rank} arrives {time(excess)} late in each step of {time(late.step_ms)}, with "
+        headline=f"rank {late.rank} arrives {time(excess)} late in each step of {time(step_ms)}, with "
         f"{NAMES[part]}: {'the other waits' if len(sides) == 2 else f'the other {len(sides) - 1} wait'} for it "
         f"({pct(share)} of the step)",
         evidence=case.evidence,
@@ -76,6 +81,23 @@ def examine(facts: Facts) -> Candidate | None:
         speedup_limit=speedup(share),
         beside=True,
     )
+
+
+def _with_masked(side: Rank, late: Rank) -> float:
+    """What a rank would take by itself, ms: with what its host does while its device waits for the late rank.
+
+    Were that one quicker, the others' devices would have to wait for their hosts.
+    """
+    masked = [max(0.0, min(side.host[part], late.own[part]) - side.own[part]) for part in FREE]
+    return side.total + sum(masked)
+
+
+def _launching(late: Rank) -> float:
+    """What the late rank's host takes to launch a step's work, ms, where it is not known to wait for room meanwhile.
+
+    The others' take as long, and have the time.
+    """
+    return sum(late.host.get(part, 0.0) for part in COMPUTE) if late.starved else 0.0
 
 
 def _all_starve(sides: list[Rank], late: Rank) -> bool:

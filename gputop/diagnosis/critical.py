@@ -1,0 +1,74 @@
+"""The critical path of a job: of each step, the rank that all others waited for.
+
+Where ranks take turns in being last, each sees that it waits in the exchange and not why: its own device is busy
+spinning. What holds the job back is what the last one does, step by step.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop.diagnosis.causes import straggler
+from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.loop import Loop, read_loop, train_and_eval
+from gputop.diagnosis.lost import read_lost
+from gputop.diagnosis.ranks import LEAST, ranks
+from gputop.diagnosis.waiting import waited_pct
+from gputop.records import Step
+
+WAITED_PCT = 5.0
+"""Percent of the step that this rank waits for others from which its own steps are not the whole story."""
+
+
+def of_the_last(facts: Facts) -> Facts:
+    """The facts as the last rank of each step has them; as they are where one rank is late or this one hardly waits."""
+    waited = waited_pct(facts)
+    if facts.loop is None or waited < WAITED_PCT:
+        return facts
+    late = straggler.examine(facts)
+    steps = None if late is not None and late.share_pct >= straggler.LATE_PCT else _last_steps(facts)
+    if steps is None:
+        return facts
+    _, others = train_and_eval(facts.window.steps)
+    window = msgspec.structs.replace(facts.window, steps=(*others, *steps))
+    loop = read_loop(window, accidents=facts.loop.lone is None)
+    if loop is None:
+        return facts
+    loop = _with_edges(loop, facts.loop)
+    util = facts.device.util_pct
+    device = msgspec.structs.replace(facts.device, util_pct=None if util is None else max(0.0, util - waited))
+    return msgspec.structs.replace(
+        facts, window=window, loop=loop, device=device, lost=read_lost(loop, device, facts.loop.steps), last=True,
+        seen={name: found for name, found in facts.seen.items() if name == KEPT},
+    )  # fmt: skip
+
+
+KEPT = f"{ranks.__module__}.{ranks.__qualname__}"
+"""What was read of all ranks' own steps holds still."""
+
+
+def _last_steps(facts: Facts) -> list[Step] | None:
+    """Each step as the rank had it that waited least, one after the other; None where that is not known.
+
+    What an allocator has counted so far stays this rank's.
+    """
+    sides, run = ranks(facts), facts.window.run
+    mine = next((side.steps for side in sides if side.rank == run.rank), {})
+    common = sorted(set.intersection(*(set(side.waits) for side in sides))) if sides else []
+    if len(common) < LEAST:
+        return None
+    found: list[Step] = []
+    for n in common:
+        step = min(sides, key=lambda side: side.waits[n]).steps[n]
+        t = found[-1].t + found[-1].dur_ns if found else step.t
+        found.append(
+            msgspec.structs.replace(
+                step, t=t, run_id=run.run_id, first_of_epoch=None, alloc_retries=mine[n].alloc_retries
+            )
+        )
+    return found
+
+
+def _with_edges(loop: Loop, own: Loop) -> Loop:
+    """The loop with what is set apart in this rank's own: epochs begin on all ranks alike."""
+    return msgspec.structs.replace(loop, firsts=own.firsts, warmup_ms=own.warmup_ms, lone=own.lone, seen=own.seen)
