@@ -102,11 +102,10 @@ class Regions:
             self._last = None
             return
         row, launched = seg.row, self._clock.launched()
-        if row is None and last is not None:
-            row = seg.row = Row(last.at, last.launched)
-        elif row is None:
-            row = seg.row = Row(now - SHARED_NS, launched)
-        if self._shares(row, name, now, launched):
+        first = row is None and last is None  # no mark is near to be shared: after steps that were only counted
+        if row is None:
+            row = seg.row = Row(last.at, last.launched) if last is not None else Row(now - SHARED_NS, launched)
+        if not first and self._shares(row, name, now, launched):
             return
         key = row.add(name, now, launched)
         if not self._worth.marked(key, row):
