@@ -6,6 +6,7 @@ A reader ignores fields and types that it does not know and refuses only a highe
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -510,21 +511,33 @@ def supersede(old: Run, new: Run) -> Run:
 
 
 def clean(text: str, limit: int = 200) -> str:
-    """Text from outside, safe for a terminal: control characters shown as `\\x1b`, at most `limit` characters."""
-    out = "".join(_visible(text[: limit + 1]))
+    """Text from outside, safe for a terminal: control characters shown as `\\x1b`, whatever else could hide, reorder or
+    overdraw what is shown as "?", at most `limit` characters."""
+    out = text[: limit + 1]
+    if not (out.isascii() and out.isprintable()):
+        out = "".join(_visible(out))
     return out if len(out) <= limit else out[: limit - 1] + "…"
 
 
 def _visible(text: str) -> Iterator[str]:
+    marks = MOST_MARKS  # none before the first letter: it would be drawn on what is not this text's
     for char in text:
-        code = ord(char)
-        if code < 32 or 127 <= code < 160:
-            yield f"\\x{code:02x}"
-        elif 0xD800 <= code <= 0xDFFF or code in _INVISIBLE:
+        kind = unicodedata.category(char)
+        marks = marks + 1 if kind in ("Mn", "Me") else 0
+        if kind == "Cc":
+            yield f"\\x{ord(char):02x}"
+        elif kind in _NO_GLYPH or ord(char) in _OF_UNSURE_WIDTH:
             yield "?"
-        else:
+        elif marks <= MOST_MARKS and not 0xFE00 <= ord(char) <= 0xFE0F:
             yield char
 
 
-_INVISIBLE = frozenset([*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
-"""Zero-width characters and those that turn the writing direction: they can hide or reorder what is shown."""
+MOST_MARKS = 2
+"""Accents that a letter keeps: more of them, one upon the other, are drawn over the lines above."""
+
+_NO_GLYPH = frozenset(("Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+"""Unicode's categories of what has no picture of its own: zero-width characters and those that turn the writing
+direction, halves of pairs, characters of private use or of a Unicode later than this Python's, line ends."""
+
+_OF_UNSURE_WIDTH = frozenset((0x034F, 0x115F, 0x1160, 0x180E, 0x3164, 0xFFA0, *range(0x1F3FB, 0x1F400)))
+"""Fillers and skin tones: one terminal gives them no cell, another two. Variation selectors, which do the same, go."""

@@ -68,11 +68,16 @@ _ASCII = str.maketrans(
     }
 )  # fmt: skip
 
+_ARROWS = (("← ", "<-"), ("→ ", "->"), (" →", "->"))
+"""An arrow takes the blank beside it: "num_workers 4 > 10" would say that four is more than ten."""
+
 
 def to_ascii(text: str) -> str:
     """The text in ASCII, cell for cell."""
     if text.isascii():
         return text
+    for arrow, drawn in _ARROWS:
+        text = text.replace(arrow, drawn)
     text = text.translate(_ASCII)
     return text if text.isascii() else "".join(c if c.isascii() else "?" * cell_len(c) for c in text)
 

@@ -58,12 +58,16 @@ _BOTH = {
 """Middle tones: readable on a light and on a dark background, for a terminal that does not say which it has."""
 
 _ANSI = {
-    "text": "default", "dim": "bright_black", "faint": "bright_black", "title": "cyan", "key": "cyan",
-    "good": "green", "warn": "yellow", "bad": "red", "series": "blue", "peak": "magenta",
-    "data": "yellow", "h2d": "red", "forward": "blue", "backward": "cyan", "optimizer": "green",
-    "sync": "bright_red", "comm": "magenta", "checkpoint": "bright_magenta", "eval": "bright_green",
-    "self": "bright_black", "other": "default", "user": "default", "background": "",
+    "text": "default", "dim": "dim", "faint": "dim", "title": "default", "key": "default",
+    "good": "green", "warn": "default", "bad": "bright_red", "series": "bright_blue", "peak": "magenta",
+    "data": "yellow", "h2d": "red", "forward": "bright_blue", "backward": "cyan", "optimizer": "green",
+    "sync": "bright_red", "comm": "magenta", "checkpoint": "bright_magenta", "eval": "bright_blue",
+    "self": "dim", "other": "default", "user": "default", "background": "",
+    "tone": "default", "tile": "default", "bar.warn": "yellow",
 }  # fmt: skip
+"""The terminal's own 16 colours. Nobody knows them: yellow and cyan are hard to read on white, blue on black, and in
+some palettes "bright black" is the background. So words are in the default colour, bold or dim; colours are for what
+has a shape of its own."""
 
 
 def palette(theme: Theme, terminal: Terminal) -> Palette:
@@ -81,27 +85,29 @@ def palette(theme: Theme, terminal: Terminal) -> Palette:
 def _build(colors: Mapping[str, str]) -> Palette:
     background = colors["background"] or None
 
-    def style(name: str, *, bold: bool = False, reverse: bool = False) -> Style:
-        color = colors[name]
+    def style(name: str, *, bold: bool = False, reverse: bool = False, of: str = "") -> Style:
+        color = colors.get(of) or colors[name]
         return Style(
-            color=None if color == "default" else color,
+            color=None if color in ("default", "dim") else color,
             bgcolor=background,
             bold=bold or None,
+            dim=color == "dim" or None,
             reverse=reverse or None,
         )
 
     styles = {"": style("text"), "bold": style("text", bold=True), "selected": style("text", reverse=True)}
     for name in ("dim", "faint", "title", "good", "warn", "bad", "series", "peak"):
         styles[name] = style(name)
-    for tone in ("good", "warn", "bad"):
-        styles[f"tone.{tone}"] = style(tone, bold=True)
-    styles["tone.quiet"] = style("dim", bold=True)
+    for tone, name in (("good", "good"), ("warn", "warn"), ("bad", "bad"), ("quiet", "dim")):
+        styles[f"tone.{tone}"] = style(name, bold=True, of="tone")
+        styles[f"bar.{tone}"] = style(name, of=f"bar.{tone}")
     styles["title"] = style("title", bold=True)
+    styles["warn"] = style("warn", bold=colors["warn"] == "default")
     styles["key"] = style("key", bold=True)
     styles["stale"] = style("faint")
     for bucket in (*BUCKETS, "user"):
         styles[f"bucket.{bucket}"] = style(bucket)
-        styles[f"tile.{bucket}"] = style(bucket, bold=True, reverse=True)
+        styles[f"tile.{bucket}"] = style(bucket, bold=True, reverse=True, of="tile")
     for family, name in _FAMILY_COLORS.items():
         styles[f"family.{family}"] = style(name)
     return Palette(styles, background)
@@ -119,5 +125,5 @@ def _without_color() -> Palette:
     names += [f"bucket.{bucket}" for bucket in (*BUCKETS, "user")] + [f"family.{family}" for family in RIBBON]
     styles = {"": normal, **dict.fromkeys(names, normal), "selected": Style(reverse=True)}
     styles.update(dict.fromkeys((f"tile.{bucket}" for bucket in (*BUCKETS, "user")), Style(reverse=True)))
-    tones = ("tone.good", "tone.warn", "tone.bad", "tone.quiet")
+    tones = [f"{kind}.{tone}" for kind in ("tone", "bar") for tone in ("good", "warn", "bad", "quiet")]
     return Palette({**styles, **dict.fromkeys(("bold", "title", "key", *tones), bold)})

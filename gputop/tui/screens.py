@@ -52,7 +52,10 @@ class _Drawn(Screen[None]):
             pane.repaint(shades, ascii_only=self.gputop.terminal.ascii)
         for tip in self.query_children(Tooltip):
             edge = shades.style("key").color
-            tip.styles.border = ("ascii" if self.gputop.terminal.ascii else "round", edge.name if edge else "white")
+            tip.styles.border = (
+                "ascii" if self.gputop.terminal.ascii else "round",
+                edge.name if edge else "ansi_default",
+            )
             tip.styles.padding = (0, 1)
             tip.styles.background = shades.background or "ansi_default"
             tip.styles.color = getattr(shades.style("").color, "name", "ansi_default")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 
 import msgspec
 import pytest
 from rich.cells import cell_len
 
-from gputop.records import Event, GpuProcess
-from gputop.tui.draw import ledger, ribbon
+from gputop.records import Event, GpuProcess, Sampler
+from gputop.tui.draw import gpugrid, ledger, ribbon
 from gputop.tui.draw.overview import compose
 from gputop.tui.draw.rows import gpu_in_full
 from gputop.tui.draw.series import axis_labels, graph, nice_top, on_axis
 from gputop.tui.draw.sight import Sight
+from gputop.tui.draw.verdict import proof
 from gputop.tui.glyphs import BUCKETS, MARKS, RAMP, RIBBON, to_ascii
 from gputop.tui.lines import Span, crop, cut, fit, pieces, plain, wrap
 from gputop.tui.pages import gpus
-from gputop.tui.sheet import Standing
+from gputop.tui.sheet import Standing, sheet
 from gputop.view import Share, View
 from tests.tui import views
 from tests.tui.grid import flatten
@@ -155,11 +157,37 @@ def test_many_ranks_cost_no_more_than_what_is_shown() -> None:
 
 def test_warnings_are_said() -> None:
     assert "2 lines" in text(views.view(warnings=("2 lines could not be read",)))
+    lost = "182 records were lost on the way to this screen"
+    assert lost in text(views.view(warnings=(lost,)), 80, 24), "what it is about is not cut off"
+
+
+@pytest.mark.parametrize("page", ["gpus", "info"])
+def test_what_would_bring_the_gpu_is_told_to_its_end(page: str) -> None:
+    why = f"no NVIDIA driver library here: {'install it, or ' * 12}start the container with --gpus all"
+    broken = Sampler(t=views.NOW, host="h", backend="nvml", state="absent", why=why)
+    view = msgspec.structs.replace(views.no_gpu(), samplers=(broken,))
+    drawn = sheet(page, Sight(view=view, slow=view), 80, 40, Standing())
+    assert "--gpus all" in " ".join(" ".join(plain(line) for line in drawn.lines[:20]).split())
 
 
 def test_more_gpus_than_fit_are_counted() -> None:
     assert "more: g" in text(views.many_gpus(64), 80, 24)
     assert "15 " in text(views.many_gpus(16), 120, 40)
+
+
+@pytest.mark.parametrize(("width", "lines"), [(80, 2), (120, 2), (200, 1)])
+def test_eight_gpus_stand_in_even_lines_under_each_other(width: int, lines: int) -> None:
+    drawn = [plain(line).rstrip() for line in gpugrid.grid(views.many_gpus(8), "GPU-3", width, 4)]
+    assert len(drawn) == lines
+    assert len({line.count("mem") for line in drawn}) == 1
+    assert len({tuple(match.start() for match in re.finditer("mem", line)) for line in drawn}) == 1
+
+
+def test_the_last_word_of_the_proof_is_not_left_alone() -> None:
+    said = "INPUT workers can't keep up: 104 of 184 ms per step waits for data (4 of 4 workers at 98 % CPU, 8 idle)"
+    assert proof(said, 98, 2) == [said[:66], said[67:]]
+    assert proof(said, 120, 2) == [said]
+    assert proof("one two three", 9, 2) == ["one two", "three"]
 
 
 def test_the_chosen_run_is_always_in_the_strip() -> None:
@@ -238,6 +266,20 @@ def test_every_glyph_is_one_cell_and_has_an_ascii_twin() -> None:
     assert len({to_ascii(glyph) for glyph in RAMP}) == len(RAMP)
     assert len({to_ascii(texture) for _, texture in BUCKETS.values()}) == len(BUCKETS)
     assert to_ascii("訓練é") == "?????"
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("num_workers 4 → 10", "num_workers 4 ->10"),
+        ("→ save less often", "->save less often"),
+        ("← →", "<->"),
+        ("a→b", "a>b"),
+    ],
+)
+def test_an_arrow_in_ascii_does_not_say_that_four_is_more_than_ten(text: str, drawn: str) -> None:
+    assert to_ascii(text) == drawn
+    assert cell_len(to_ascii(text)) == cell_len(text)
 
 
 def test_text_is_cut_by_cells() -> None:

@@ -8,7 +8,7 @@ from rich.style import Style
 
 from gputop.tui.options import Options, Theme, options_from
 from gputop.tui.palette import palette
-from gputop.tui.terminal import Terminal, examine
+from gputop.tui.terminal import ColorLevel, Terminal, examine
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,24 @@ from gputop.tui.terminal import Terminal, examine
 )
 def test_what_a_terminal_is_taken_for(environ: dict[str, str], encoding: str | None, expected: Terminal) -> None:
     assert examine(Options(), environ, encoding) == expected
+
+
+@pytest.mark.parametrize("inside", [{"STY": "1.pts-0.box"}, {"TMUX": "/tmp/tmux-0/default,1,0"}])
+def test_a_multiplexer_without_a_utf_8_locale_gets_ascii(
+    inside: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ascii_in(**locale: str) -> bool:
+        return examine(Options(), {"TERM": "screen", **inside, **locale}, "utf-8").ascii
+
+    assert ascii_in()
+    assert ascii_in(LANG="C")
+    assert not ascii_in(LANG="en_US.UTF-8")
+    assert not ascii_in(LANG="C", LC_CTYPE="en_US.utf8")
+    monkeypatch.setattr("gputop.charset.was_given", lambda name: False)
+    assert ascii_in(LC_CTYPE="C.UTF-8"), "put there by Python itself"
+    assert not ascii_in(LC_CTYPE="C.UTF-8", LANG="C.UTF-8")
+    monkeypatch.setattr("gputop.charset.was_given", lambda name: True)
+    assert not ascii_in(LC_CTYPE="C.UTF-8")
 
 
 def test_options_beat_what_the_terminal_says() -> None:
@@ -81,6 +99,33 @@ def test_every_color_can_be_read_on_its_background(
             assert contrast(background, style.color) >= least, name
         elif style.color is not None:
             assert contrast(background, style.color) >= 2.5, name
+
+
+VGA = "000000 aa0000 00aa00 aa5500 0000aa aa00aa 00aaaa aaaaaa 555555 ff5555 55ff55 ffff55 5555ff ff55ff 55ffff ffffff"
+XTERM = (
+    "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
+)
+SOLARIZED = (
+    "073642 dc322f 859900 b58900 268bd2 d33682 2aa198 eee8d5 002b36 cb4b16 586e75 657b83 839496 6c71c4 93a1a1 fdf6e3"
+)
+
+
+@pytest.mark.parametrize(
+    ("shades", "background"),
+    [(VGA, "#000000"), (XTERM, "#000000"), (XTERM, "#ffffff"), (SOLARIZED, "#002b36"), (SOLARIZED, "#fdf6e3")],
+)
+@pytest.mark.parametrize(("theme", "colors"), [("ansi", "truecolor"), ("auto", "16")])
+def test_words_can_be_read_in_whatever_a_terminal_calls_its_16_colors(
+    theme: Theme, colors: ColorLevel, shades: str, background: str
+) -> None:
+    """In Solarized "bright black" is the background, in VGA blue on black is next to nothing, on white yellow is."""
+    shapes = ("bar.", "bucket.", "family.", "series", "peak", "good")  # bars, blocks and dots: not read, seen
+    for name, style in palette(theme, Terminal(colors, False)).styles.items():
+        assert style.bgcolor is None
+        if style.color is not None:
+            assert style.color.number is not None
+            seen = contrast(background, Color.parse("#" + shades.split()[style.color.number]))
+            assert seen >= (1.6 if name.startswith(shapes) else 3.0), name
 
 
 def test_without_colors_no_style_has_one() -> None:

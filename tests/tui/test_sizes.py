@@ -34,6 +34,9 @@ NASTY = st.sampled_from(
         "tab\tand\nnewline",
         "é́",
         "\ud800",
+        "שלום\u202e\u061c",
+        "a" + "\u0336" * 40,
+        "\U0001f44d\U0001f3fd\u260e\ufe0f\u3164",
     ]
 )
 PERCENT = st.none() | st.floats(0, 100) | st.sampled_from([0.0, 5e-324, float("nan"), float("inf")])

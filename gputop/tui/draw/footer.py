@@ -27,21 +27,21 @@ _PAGES = (
 )
 
 LIVE = (
-    ("?", "help"), ("q", "quit"), ("w", "why"), ("space", "pause"), ("←→", "back in time"), ("tab", "next run"),
+    ("?", "help"), ("q", "quit"), ("w", "why"), ("space", "pause"), ("← →", "back in time"), ("tab", "next run"),
     ("R", "record"), *_PAGES,
 )  # fmt: skip
 
 PAST = (
-    ("?", "help"), ("q", "quit"), ("End", "back to now"), ("space", "pause"), ("←→", "scrub"), ("[ ]", "changes"),
+    ("?", "help"), ("q", "quit"), ("End", "back to now"), ("space", "pause"), ("← →", "scrub"), ("[ ]", "changes"),
     (", .", "steps"), (":", "go to"), ("w", "why"), ("tab", "next run"), *_PAGES,
 )  # fmt: skip
 
 REPLAY = (
-    ("?", "help"), ("q", "quit"), ("space", "pause"), ("←→", "scrub"), ("[ ]", "changes"), (", .", "steps"),
+    ("?", "help"), ("q", "quit"), ("space", "pause"), ("← →", "scrub"), ("[ ]", "changes"), (", .", "steps"),
     (":", "go to"), ("+ -", "speed"), ("w", "why"), ("S", "skip idle"), ("tab", "next run"), *_PAGES,
 )  # fmt: skip
 
-PAGE = (("esc", "back"), ("q", "quit"), ("?", "help"), ("↑↓", "scroll"), ("space", "pause"), ("←→", "in time"),
+PAGE = (("esc", "back"), ("q", "quit"), ("?", "help"), ("↑↓", "scroll"), ("space", "pause"), ("← →", "in time"),
         ("tab", "next run"))  # fmt: skip
 
 LIST = (("/", "filter"), ("< >", "sort"), ("I", "reverse"))
@@ -73,7 +73,7 @@ def _of_now(keys: Keys, view: View) -> Keys:
 
 
 IDS: dict[str, tuple[str, ...]] = {
-    "?": ("help",), "q": ("quit",), "w": ("why",), "space": ("pause",), "←→": ("back_in_time", "on_in_time"),
+    "?": ("help",), "q": ("quit",), "w": ("why",), "space": ("pause",), "← →": ("back_in_time", "on_in_time"),
     "tab": ("next_run",), "R": ("record",), "z": ("zoom",), "g": ("gpus",), "p": ("processes",), "r": ("runs",),
     "y": ("copy",), "s": ("snapshot",), "c": ("causes",), "i": ("info",), "a": ("ranks",),
     "o": ("recordings",), "End": ("end_in_time",),

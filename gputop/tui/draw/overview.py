@@ -166,7 +166,7 @@ def _head(sight: Sight, width: int) -> dict[str, Block]:
 def warning(sight: Sight, width: int) -> str:
     """The first warning of the view, where there is room to say it."""
     warnings = calm_of(sight).warnings
-    return clean(warnings[0], max(10, width // 3)) if warnings else ""
+    return clean(warnings[0], max(10, width * 3 // 5)) if warnings else ""
 
 
 def _grid(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> int:

@@ -122,7 +122,7 @@ def why_no_gpu(view: View) -> str:
     """Why no GPU is shown, in the GPU sampler's own words where it has some."""
     for sampler in view.samplers:
         if sampler.backend not in ("host", "psutil") and sampler.state != "ok":
-            return clean(sampler.why or f"{sampler.backend} {sampler.state}", 120)
+            return clean(sampler.why or f"{sampler.backend} {sampler.state}", 400)
     return "no GPU sampled yet"
 
 

@@ -39,7 +39,7 @@ def spoken(run: RunView, now_ns: int, width: int, height: int, *, attach: bool =
     title = clean(verdict.cause, 40).upper()
     rows_left = max(1, height - 2 if verdict.advice else height - 1)
     inner = width - 3
-    rows = wrap(f"{title} {clean(verdict.headline, 400)}", inner - 1, rows_left)
+    rows = proof(f"{title} {clean(verdict.headline, 400)}", inner - 1, rows_left)
     lines = [_headline(row, title if index == 0 else "", tone, width) for index, row in enumerate(rows)]
     if verdict.advice and len(lines) < height:
         lines.append(
@@ -50,6 +50,18 @@ def spoken(run: RunView, now_ns: int, width: int, height: int, *, attach: bool =
     return lines
 
 
+def proof(text: str, cells: int, rows: int) -> list[str]:
+    """The sentence in rows; where only its last words would be left for the second, what it adds in brackets goes there
+    whole."""
+    out = wrap(text, cells, rows)
+    said, bracket, added = text.partition(" (")
+    if len(out) == 2 and bracket and cell_len(out[1]) < cells // 3:
+        apart = [said.strip(), f"({added}"]
+        if all(cell_len(row) <= cells for row in apart):
+            return apart
+    return out
+
+
 def _headline(text: str, title: str, tone: str, width: int) -> Line:
     if title and text.startswith(title):
         return _bar(tone, [Span(title, tone), Span(" " + text[len(title) :])], width)
@@ -57,7 +69,7 @@ def _headline(text: str, title: str, tone: str, width: int) -> Line:
 
 
 def _bar(tone: str, spans: list[Span], width: int) -> Line:
-    return fit([Span(" ▌ ", tone), *spans], width)
+    return fit([Span(" ▌ ", tone.replace("tone.", "bar.")), *spans], width)
 
 
 def _outlook(run: RunView, verdict: Verdict, now_ns: int, tone: str, width: int, *, attach: bool) -> Line:
@@ -65,7 +77,7 @@ def _outlook(run: RunView, verdict: Verdict, now_ns: int, tone: str, width: int,
     keys += [Span("w", "key"), Span(" why  ", "dim"), Span("y", "key"), Span(" copy ", "dim")]
     parts = outlook(run, verdict, now_ns)
     text = pieces(parts, width - 6 - sum(cell_len(key.text) for key in keys) if width >= 60 else width - 4)
-    spans = [Span(" ▌ ", tone)]
+    spans = [Span(" ▌ ", tone.replace("tone.", "bar."))]
     for index, part in enumerate(text.split(SEPARATOR) if text else ()):
         style = "warn" if part.startswith(SAID) else "bold" if gains(verdict) and part == parts[0] else "dim"
         spans += [Span(SEPARATOR if index else "", "dim"), Span(part, style)]

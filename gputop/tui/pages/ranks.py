@@ -113,7 +113,7 @@ def heat(rank: Rank) -> Span:
     if rank.late is None:
         return Span("·", "dim")
     share = _share(rank)
-    style = "tone.bad" if share >= VERY_LATE else "tone.warn" if share >= LATE else "series"
+    style = "bar.bad" if share >= VERY_LATE else "bar.warn" if share >= LATE else "series"
     return Span(RAMP[max(0, min(len(RAMP) - 1, int(share / FULL * len(RAMP))))], style)
 
 
@@ -169,7 +169,7 @@ def _entry(rank: Rank, gpus: dict[str, GpuView]) -> listing.Entry:
         return [
             Span(str(run.run.rank), "bold"),
             Span(figures.ms(rank.own)),
-            Span(late, heat(rank).style if _share(rank) >= LATE else "dim"),
+            Span(late, heat(rank).style.replace("bar.", "tone.") if _share(rank) >= LATE else "dim"),
             Span(clean(rank.part if _share(rank) >= LATE else "", 12), "dim"),
             Span(figures.ms(p50), "dim"),
             Span(figures.pct(data), "dim"),
