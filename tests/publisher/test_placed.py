@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 import gputop
 from gputop.publisher import core
+from gputop.publisher.hooks.inputs import with_parameters
 from gputop.publisher.hooks.model import Trained, _on_cpu
 from gputop.publisher.hooks.placed import operators_on_cpu
 from gputop.publisher.segment import Segment
@@ -96,3 +98,38 @@ def test_inputs_that_no_copy_was_seen_of_are_named_beside_what_ran_there(emitted
     publisher.hooks.remove("transfers")
     publisher.moved = set()
     assert Trained(publisher)._inputs() == [], "copies that nobody sees are no reason to name anything"
+
+
+def test_an_input_has_the_name_of_the_parameter_in_its_place() -> None:
+    class Net(torch.nn.Module):
+        def forward(self, tokens: Any, /, mask: Any = None, *more: Any, scale: float = 1.0) -> Any:
+            return tokens
+
+    class Wrapped(torch.nn.Module):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return args
+
+    inputs = ["input[0] 8x512 int64", "input[1] 8x512 bool", "input[2] scalar int64", "input 'labels' 8 int64"]
+    assert with_parameters(inputs, [Net()]) == [
+        "input[0] 'tokens' 8x512 int64", "input[1] 'mask' 8x512 bool", "input[2] scalar int64",
+        "input 'labels' 8 int64",
+    ]  # fmt: skip
+    assert with_parameters(["input 8x512 int64"], [Net()]) == ["input 'tokens' 8x512 int64"]
+    assert with_parameters(inputs, [Wrapped()]) == inputs
+    assert with_parameters(inputs, [Net(), Net()]) == inputs, "which of them takes it is not known"
+    assert with_parameters(inputs, []) == with_parameters(inputs, [SimpleNamespace(forward=3)]) == inputs
+
+
+def test_the_model_s_record_names_inputs_so(emitted: list[Segment]) -> None:
+    gputop.watch()
+    publisher = core.current
+    assert publisher is not None
+    model = torch.nn.Linear(3, 1, device="meta")
+    publisher.shapes.see(0, [torch.zeros(4, 3), torch.zeros(4)])
+    publisher.hooks.append("transfers")
+    publisher.cpu_operators = ["operator mm"]
+    publisher.named["model"] = weakref.ref(model)
+    trained = Trained(publisher)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    trained.meet(optimizer)
+    assert trained.describe(0).on_cpu == ["input[0] 'input' 4x3 float32", "input[1] 4 float32", "operator mm"]

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.hooks.inputs import with_parameters
 from gputop.publisher.hooks.owner import owner
 from gputop.records import Model
 
@@ -72,7 +73,7 @@ class Trained:
             param_tensors=len(params),
             devices=devices,
             dtypes=dtypes,
-            on_cpu=_on_cpu(models, placed, publisher.cpu_operators, self._inputs()),
+            on_cpu=_on_cpu(models, placed, publisher.cpu_operators, with_parameters(self._inputs(), models)),
             autocast=publisher.autocast,
             train_mode=all(model.training for model in models) if models else None,
             compiled=publisher.compiled or any(_compiled(model) for model in models) or _dynamo_ran(),
