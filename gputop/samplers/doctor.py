@@ -128,6 +128,7 @@ def _device(module: Any, index: int) -> Check:
         code = code_of(error)
         mend = {
             nvml_library.NO_PERMISSION: f"give this user access to /dev/nvidia{index}",
+            nvml_library.RESET_REQUIRED: f"end what runs on it, then: sudo nvidia-smi --gpu-reset -i {index}",
             nvml_library.GPU_IS_LOST: "it fell off the bus: `dmesg | grep -i xid`, then reboot or reset it",
         }.get(code or 0)
         return Check(name, "fail", f"can't be opened: {error}", mend)

@@ -75,9 +75,9 @@ COUNTERS = (
 def questions() -> list[Question[Device]]:
     """Everything asked of a device: gauges at each tick, what moves slowly every few seconds, what is fixed once."""
     return [
+        Question("nvmlDeviceGetMemoryInfo", MEMORY, _memory),  # tells what utilization of memory means
         Question("nvmlDeviceGetUtilizationRates", ["util_pct", "mem_util_pct"], _utilization),
         Question("nvmlDeviceGetSamples", ["burst"], _burst),
-        Question("nvmlDeviceGetMemoryInfo", MEMORY, _memory),
         _figure("nvmlDeviceGetPowerUsage", "power_w", MOST_W, scale=1000),
         _figure("nvmlDeviceGetTemperature", "temp_c", MOST_C, NVML_TEMPERATURE_GPU),
         _figure("nvmlDeviceGetClockInfo", "sm_clock_mhz", MOST_MHZ, NVML_CLOCK_SM),

@@ -10,10 +10,13 @@ import contextlib
 from typing import Any
 
 from gputop.samplers.asking import Failed, Unsupported
-from gputop.samplers.nvml_library import UNSUPPORTED_CODES
+from gputop.samplers.nvml_library import NO_PERMISSION, UNSUPPORTED_CODES, code_of
 from gputop.samplers.protocol import S
 
 MIB = 1 << 20
+ABSENT = UNSUPPORTED_CODES | {NO_PERMISSION}
+"""Codes by which a metric is not to be had here. Some drivers keep counters to administrators: nothing has failed."""
+
 LEAST_NS = S // 10
 """Two samples must be this far apart (nvml.h, nvmlGpmMetricsGet)."""
 
@@ -45,10 +48,15 @@ class Gpm:
             raise Unsupported("GPM comes with Hopper")
         sample = self._spare or nvml.nvmlGpmSampleAlloc()
         self._spare = sample
-        if self._instance is None:
-            nvml.nvmlGpmSampleGet(handle, sample)
-        else:
-            nvml.nvmlGpmMigSampleGet(handle, self._instance, sample)
+        try:
+            if self._instance is None:
+                nvml.nvmlGpmSampleGet(handle, sample)
+            else:
+                nvml.nvmlGpmMigSampleGet(handle, self._instance, sample)
+        except Exception as error:
+            if code_of(error) == NO_PERMISSION:
+                raise Unsupported("the driver keeps its counters to administrators") from None
+            raise
         before, self._before, self._spare = self._before, (now_ns, sample), None
         if before is None:
             return {}
@@ -63,7 +71,7 @@ class Gpm:
         for at, name in enumerate(METRICS):
             metric = request.metrics[at]
             if metric.nvmlReturn:
-                found[name] = Unsupported if metric.nvmlReturn in UNSUPPORTED_CODES else Failed
+                found[name] = Unsupported if metric.nvmlReturn in ABSENT else Failed
             else:
                 found[name] = _read(name, float(metric.value))
         return found

@@ -12,12 +12,16 @@ from typing import Any
 from gputop.samplers.nvml_library import NOT_FOUND, UNSUPPORTED_CODES, code_of
 from gputop.samplers.protocol import Say
 
+DRY = 5
+"""Empty answers in a row after which the whole ring is asked for: the driver's clock may have been set back."""
+
 
 class Usage:
     """One device's processes. `last_us` is the newest stamp that the driver gave."""
 
     def __init__(self) -> None:
         self.last_us = 0
+        self._empty = 0
         self._newer_call = False
 
     def ask(self, nvml: Any, handle: Any, say: Say, pids: Collection[int]) -> dict[int, float] | None:
@@ -29,6 +33,12 @@ class Usage:
             if code_of(error) not in UNSUPPORTED_CODES and not isinstance(error, AttributeError):
                 raise
             return None
+        entries = list(entries)
+        if not entries:
+            self._empty = 0 if self._empty >= DRY else self._empty + 1
+        elif self._empty >= DRY and (latest := max(int(entry.timeStamp) for entry in entries)) < self.last_us:
+            self.last_us = latest - 1  # the whole ring was asked for: the driver's clock has been set back
+        self._empty = 0 if entries else self._empty
         newest: dict[int, tuple[int, float]] = {}
         for entry in entries:
             stamp, share = int(entry.timeStamp), int(entry.smUtil)
@@ -44,12 +54,12 @@ class Usage:
         if not self._newer_call:
             say("nvmlDeviceGetProcessUtilization")
             try:
-                return _listed(nvml.nvmlDeviceGetProcessUtilization, handle, self.last_us)
+                return _listed(nvml.nvmlDeviceGetProcessUtilization, handle, 0 if self._empty >= DRY else self.last_us)
             except Exception as error:
                 if code_of(error) not in UNSUPPORTED_CODES:
                     raise
         say("nvmlDeviceGetProcessesUtilizationInfo")
-        found = _listed(nvml.nvmlDeviceGetProcessesUtilizationInfo, handle, self.last_us)
+        found = _listed(nvml.nvmlDeviceGetProcessesUtilizationInfo, handle, 0 if self._empty >= DRY else self.last_us)
         self._newer_call = True
         return found
 

@@ -17,6 +17,9 @@ SCAN_SHARE = 50
 """A scan of every process is followed by a pause of fifty times its cost: at most 2 % of a core, with any number."""
 
 HEAVIEST = 5
+MOST_BUSY = 32
+"""Busy processes among which trainings that nobody watches are looked for."""
+
 HEAVY_PCT = 10.0
 """Of one core, over a scan's interval: less than that contends with nothing."""
 
@@ -192,11 +195,15 @@ class Processes:
         if not before or now_ns <= then_ns:
             return []
         ours = {*self._targets.pids, *self._before}
-        used = heaviest(before, self._scanned, now_ns - then_ns, ours)
-        busy = [stat for stat, _ in used]
+        heavy = heaviest(before, self._scanned, now_ns - then_ns, ours, MOST_BUSY)
+        used, busy = heavy[:HEAVIEST], [stat for stat, _ in heavy]
         trainings = self._unwatched.of(busy, self._scanned, before, ours, lambda one: self._known(one).cmdline)
         frameworks = {stat.pid: framework for stat, framework in trainings}
-        used += [(stat, _pct(before[stat.pid], stat, now_ns - then_ns)) for stat, _ in trainings if stat not in busy]
+        used += [
+            (stat, _pct(before[stat.pid], stat, now_ns - then_ns))
+            for stat, _ in trainings
+            if stat not in busy[:HEAVIEST]
+        ]
         return [self._other(stat, pct, now_ns, frameworks.get(stat.pid)) for stat, pct in used]
 
     def _other(self, stat: Stat, pct: float, now_ns: int, framework: str | None) -> Process:
@@ -304,7 +311,7 @@ def rates(before: Sample, now: Sample) -> Rates:
 
 
 def heaviest(
-    before: Mapping[int, Stat], now: Mapping[int, Stat], passed_ns: int, leave_out: Iterable[int]
+    before: Mapping[int, Stat], now: Mapping[int, Stat], passed_ns: int, leave_out: Iterable[int], most: int = HEAVIEST
 ) -> list[tuple[Stat, float]]:
     """The processes that used the most CPU between two scans, at least HEAVY_PCT of a core, without those left out."""
     apart = set(leave_out)
@@ -316,7 +323,7 @@ def heaviest(
         pct = _pct(old, stat, passed_ns)
         if pct >= HEAVY_PCT:
             used.append((stat, pct))
-    return sorted(used, key=lambda one: -one[1])[:HEAVIEST]
+    return sorted(used, key=lambda one: -one[1])[:most]
 
 
 def _pct(before: Stat, now: Stat, passed_ns: int) -> float:

@@ -127,6 +127,18 @@ def test_a_device_whose_opening_has_hung_costs_only_itself(nvml: NvmlProcess) ->
     assert [row.util_pct for row in nvml.gpus(after_s=21)] == [0, 7]
 
 
+def test_no_call_is_made_that_blocks_to_measure(nvml_dir: Path, tmp_path: Path) -> None:
+    state, calls = StubState(tmp_path / "gpus"), tmp_path / "calls"
+    process = NvmlProcess(nvml_dir, state, calls)
+    process.open()
+    for _ in range(8):
+        process.sample(after_s=20)
+    process.close()
+    asked = {line.split(" ")[0] for line in calls.read_text().splitlines()}
+    assert "nvmlDeviceGetUtilizationRates" in asked
+    assert not asked & {"nvmlDeviceGetPcieThroughput", "nvmlDeviceGetViolationStatus"}
+
+
 def test_not_supported_and_failed_are_told_apart(nvml: NvmlProcess) -> None:
     nvml.state.set({"error.nvmlDeviceGetPowerUsage 0": 3, "error.nvmlDeviceGetTemperature 0": 999})
     (gpu,) = nvml.open().gpus()
@@ -259,6 +271,8 @@ def test_shared_memory_is_the_hosts_and_is_labelled_so(nvml: NvmlProcess) -> Non
     nvml.state.set({"0.addressing_mode": 2})
     unified = nvml.open().gpus()[0]
     assert unified.mem_shared is True
+    assert unified.mem_util_pct is None  # the driver answers 0 there, from the first tick on
+    assert "mem_util_pct" in (unified.unsupported or ())
     assert unified.mem_total_bytes == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert nvml.gpus()[0].mem_util_pct is None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputop.records import GpuProcess
-from gputop.samplers import proc
+from gputop.samplers import nvml_usage, proc
 from tests.nvml_stub import StubState
 from tests.samplers.nvml_process import NvmlProcess
 from tests.samplers.test_nvml import CODES, GONE
@@ -139,6 +139,36 @@ def test_use_is_asked_from_the_drivers_own_last_stamp(nvml: NvmlProcess) -> None
     assert by_pid(nvml.gpus(after_s=2)[0].processes) == {ME: 0}
     nvml.state.set({"0.usage": f"{ME}:1000000:90 {ME}:1020000:12"})
     assert by_pid(nvml.gpus(after_s=2)[0].processes) == {ME: 12}
+
+
+def test_a_drivers_clock_that_is_set_back_does_not_leave_processes_idle_for_ever(nvml: NvmlProcess) -> None:
+    nvml.state.set({"0.procs": f"{ME}:1000:C", "0.usage": f"{ME}:9000000000:90"})
+    nvml.open().sample()
+    nvml.state.set({"0.usage": f"{ME}:1000000:55"})
+    told = [by_pid(nvml.gpus(after_s=2)[0].processes)[ME] for _ in range(nvml_usage.DRY + 2)]
+    assert told == [0] * nvml_usage.DRY + [55, 0]
+    nvml.state.set({"0.usage": f"{ME}:1000000:55 {ME}:1020000:12"})
+    assert by_pid(nvml.gpus(after_s=2)[0].processes) == {ME: 12}
+
+
+def test_a_process_on_two_gpus_is_on_each_with_its_own_figures(nvml: NvmlProcess) -> None:
+    nvml.state.set({
+        "0.procs": f"{ME}:1000:C", "1.procs": f"{ME}:77:C", "0.usage": f"{ME}:1000000:64", "1.usage": f"{ME}:1000000:3",
+    }, devices=2)  # fmt: skip
+    rows = [(gpu.processes or [])[0] for gpu in nvml.open().gpus()]
+    assert [(one.pid, one.mem_bytes, one.sm_pct, one.start_ticks) for one in rows] == [
+        (ME, 1000, 64, proc.start(ME)), (ME, 77, 3, proc.start(ME)),
+    ]  # fmt: skip
+
+
+def test_counters_kept_to_administrators_are_missing_and_have_not_failed(nvml: NvmlProcess) -> None:
+    for denied in ({"error.nvmlGpmSampleGet 0": 4}, {f"0.gpm.{metric}": "!4" for metric in (2, 3, 5, 10)}):
+        nvml.state.clear()
+        nvml.state.set({**GPM, **denied})
+        nvml.open().sample()
+        (gpu,) = nvml.gpus()
+        assert {*SHARES} <= {*(gpu.unsupported or ())}
+        assert gpu.failed is None
 
 
 def test_drivers_that_only_know_the_newer_call_are_asked_by_it(nvml: NvmlProcess) -> None:
