@@ -43,14 +43,15 @@ def _show(config: file.Config, given: dict[str, Any]) -> None:
     width = max(map(len, rows.values()))
     for name, row in rows.items():
         click.echo(f"{row:{width}}  # {settings[name].source}")
-    known = _bindings() if config.keys else {}
     if config.keys:
+        known = _bindings()
+        kept, faults = _checked({name: keys for name, keys in config.keys.items() if name in known})
         click.echo("\n[keys]")
-    for name, keys in config.keys.items():
-        if name in known:
-            click.echo(f"{name} = {_toml(clean(keys, 200))}  # file, instead of {known[name][0]}")
-        else:
-            warnings.append(f"{config.path.name} has an unknown key 'keys.{name}'{file.near(name, tuple(known))}")
+        for name in kept:
+            click.echo(f"{name} = {_toml(clean(config.keys[name], 200))}  # file, instead of {known[name][0]}")
+        warnings += [f"{config.path.name} has an unknown key 'keys.{name}'{file.near(name, tuple(known))}"
+                     for name in config.keys if name not in known]  # fmt: skip
+        warnings += faults
     for warning in warnings:
         print(f"gputop: {clean(warning, 500)}", file=sys.stderr)
 
@@ -73,6 +74,13 @@ def _bindings() -> dict[str, tuple[str, str]]:
     from gputop.tui.keys import described
 
     return described()
+
+
+def _checked(keys: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The keys that will be in force, and what is wrong with the others."""
+    from gputop.tui.keys import checked
+
+    return checked(keys)
 
 
 def _toml(value: bool | float | str) -> str:

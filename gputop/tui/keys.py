@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from textual.binding import Binding, BindingType
-from textual.keys import _character_to_key, format_key
+from textual.keys import Keys, _character_to_key, format_key
 
 from gputop.config import near
 
@@ -101,11 +101,17 @@ def described() -> dict[str, tuple[str, str]]:
 
 def checked(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The remapped keys that are in order, and what is wrong with the others: an unknown id, or a key that another
-    binding of the same screen has and keeps."""
+    binding of the same screen has and keeps, or that no keyboard has."""
     known = {one.id: one for one in every()}
     faults = [f"there is no key named {name!r}{near(name, tuple(map(str, known)))}" for name in wanted
               if name not in known]  # fmt: skip
     kept = {name: _normal(keys) for name, keys in wanted.items() if name in known}
+    for name, keys in list(kept.items()):
+        strange = [key for key in keys.split(",") if not pressable(key)]
+        if strange:
+            del kept[name]
+            base = strange[0].rpartition("+")[2].lower()
+            faults.append(f"keys.{name}: no keyboard has a key {strange[0]!r}{near(base, tuple(sorted(_NAMES)))}")
     if "quit" in kept and "ctrl+c" not in kept["quit"].split(","):
         kept["quit"] += ",ctrl+c"
     for own in ((*GENERAL, *IN_TIME, *OVERVIEW), (*GENERAL, *IN_TIME, *PAGE)):
@@ -122,9 +128,28 @@ def checked(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     return kept, faults
 
 
+_NAMES = frozenset((*(key.value for key in Keys), *(_character_to_key(chr(code)) for code in range(32, 127))))
+"""What keys are called."""
+
+_MODIFIERS = frozenset(("ctrl", "shift", "alt", "meta", "super", "hyper"))
+
+
+def pressable(key: str) -> bool:
+    """Whether there is such a key: a character, or a name, after any of ctrl+, shift+ and alt+."""
+    if key in _NAMES:
+        return True
+    *modifiers, base = key.split("+")
+    named = base in _NAMES or (len(base) == 1 and base.isprintable())
+    return named and _MODIFIERS.issuperset(modifiers)
+
+
 def _normal(keys: str) -> str:
-    """Keys by their names: "/" is "slash"."""
-    return ",".join(_character_to_key(key) if len(key) == 1 else key for key in (k.strip() for k in keys.split(",")))
+    """Keys by their names: "/" is "slash". Terminals tell Ctrl+Y and Ctrl+y not apart."""
+    parts = (part.strip() for part in keys.split(","))
+    return ",".join(
+        _character_to_key(part) if len(part) == 1 else part.lower() if part.startswith("ctrl+") else part
+        for part in parts
+    )
 
 
 def shown(keys: str) -> str:

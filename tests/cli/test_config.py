@@ -153,7 +153,7 @@ def test_a_file_that_would_be_spoilt_is_left_alone(place: Path, text: str) -> No
 def test_path_show_and_default_on_the_command_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "--path"]) == 0
     assert capsys.readouterr().out == f"{place}\n"
-    place.write_text("theme = 'dark'\nthem = 1\n[keys]\nwhy = 'x'\nwhi = 'y'\n")
+    place.write_text("theme = 'dark'\nthem = 1\n[keys]\nwhy = 'x'\nwhi = 'y'\ngpus = 'p'\nzoom = 'z2'\n")
     assert run(["--ascii", "config", "--show"]) == 0
     out, err = capsys.readouterr()
     assert [row for row in out.splitlines() if row.startswith('theme = "dark"') and row.endswith("# file")]
@@ -161,6 +161,10 @@ def test_path_show_and_default_on_the_command_line(place: Path, capsys: pytest.C
     assert 'why = "x"  # file, instead of w' in out
     assert "'them'; did you mean 'theme'?" in err
     assert "'keys.whi'; did you mean 'why'?" in err
+    assert "keys.gpus: 'p' is taken by 'processes'" in err
+    assert "keys.zoom: no keyboard has a key 'z2'" in err
+    assert "gpus =" not in out
+    assert "zoom =" not in out
     assert run(["config", "--default"]) == 0
     assert "# refresh = 1" in capsys.readouterr().out
 
@@ -198,6 +202,9 @@ KEYS: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
     "unknown": ({"whi": "x"}, {}, "no key named 'whi'; did you mean 'why'?"),
     "taken": ({"why": "g"}, {}, "keys.why: 'g' is taken by 'gpus'"),
     "taken on a page": ({"why": "/"}, {}, "keys.why: 'slash' is taken by 'filter'"),
+    "no such key": ({"why": "esc"}, {}, "keys.why: no keyboard has a key 'esc'; did you mean 'escape'?"),
+    "no such modifier": ({"why": "x, ctl+x"}, {}, "keys.why: no keyboard has a key 'ctl+x'"),
+    "with modifiers": ({"why": "ctrl+Y,shift+f2"}, {"why": "ctrl+y,shift+f2"}, ""),
     "quit keeps Ctrl+C": ({"quit": "x"}, {"quit": "x,ctrl+c"}, ""),
 }
 
