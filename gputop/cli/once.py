@@ -22,11 +22,19 @@ SETTLE_S = 2.2
 """The least time to look: what the samplers need for their first two samples, and a publisher for its answer."""
 
 
+def _causes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell may complete."""
+    from gputop.diagnosis.causes import IDS
+
+    return sorted(cause for cause in IDS if cause.startswith(incomplete))
+
+
 @click.command()
 @debug_option
 @click.option("--seconds", type=Seconds(0.1, 3600), default=5.0, show_default=True, help="Look no longer.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-@click.option("--fail-on", multiple=True, metavar="CAUSE", help="Exit with 1 if this is the verdict of any run.")
+@click.option("--fail-on", multiple=True, metavar="CAUSE", help="Exit with 1 if this is the verdict of any run.",
+              shell_complete=_causes)  # fmt: skip
 @click.option("--no-cmdline", is_flag=True, help="Leave out command lines and users.")
 def command(seconds: float, as_json: bool, fail_on: tuple[str, ...], no_cmdline: bool) -> int:
     """Look, judge, answer and leave: for scripts, cron and CI.

@@ -232,7 +232,8 @@ def test_completion_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str
     ("typed", "offers"),
     [("gputop re", {"record", "replay", "report", "recover"}), ("gputop demo --th", {"--theme"}),
      ("gputop --theme da", {"dark"}), ("gputop completion f", {"fish"}),
-     ("gputop demo host", {"host-work"})],
+     ("gputop demo host", {"host-work"}),
+     ("gputop once --fail-on h2d", {"h2d-pageable", "h2d-link"})],
 )  # fmt: skip
 def test_bash_is_offered_what_there_is(typed: str, offers: set[str], tmp_path: Path) -> None:
     words = typed.split()
