@@ -216,18 +216,36 @@ LITTLE_ROOM = 1.0
 HALF = 0.5
 """Part of the possible gain that more workers must win for their number, and not the cores, to be what is short."""
 
+SMALL_GAIN = 1.3
+"""Speed-up by more workers (step time now over then) below which cheaper batches are the first thing to do."""
+
 
 def cores_short(facts: Facts, wait: InputWait) -> bool:
-    """Whether the workers there is still room for would win less than half of what the wait costs."""
+    """Whether the workers there is still room for would win less than half of what the wait costs: where another one
+    would not find a core of its own, and also where it would, if they win hardly anything."""
     cores = facts.machine.cores
-    if not wait.workers or wait.waiting or wait.room_share is None or wait.batch_ms is None or not cores:
+    if wait.workers is None or wait.waiting or wait.room_share is None or wait.batch_ms is None or not cores:
         return False
-    room = wait.room_share * cores
-    if room >= LITTLE_ROOM:
+    most, whole = speedup(wait.lost_pct, most_pct(wait, cores)), speedup(wait.lost_pct)
+    if most is None or whole is None or most - 1 >= HALF * (whole - 1):
         return False
-    floor = 100 * wait.batch_ms / (wait.workers + room) / wait.step_ms
-    most, whole = speedup(wait.lost_pct, floor), speedup(wait.lost_pct)
-    return most is not None and whole is not None and most - 1 < HALF * (whole - 1)
+    return wait.room_share * cores < LITTLE_ROOM or most < SMALL_GAIN
+
+
+def most_pct(wait: InputWait, cores: float) -> float:
+    """Percent of the step below which workers that compute can't bring it: what all usable cores together can fetch.
+
+    A training thread that fetched by itself has batches to take from then on, and the workers batches to give.
+    """
+    if wait.batch_ms is None or wait.workers is None or wait.room_share is None:
+        return 0.0
+    taking = taking_ms(wait)
+    return 100 * (wait.batch_ms + taking) / max(1.0, wait.workers + wait.room_share * cores) / wait.step_ms
+
+
+def taking_ms(wait: InputWait) -> float:
+    """What each batch costs more once workers make it, on either side; nothing where they do already."""
+    return TAKING_MS if wait.workers == 0 and wait.wait_ms > TAKING_MS else 0.0
 
 
 def waits(wait: InputWait) -> str:

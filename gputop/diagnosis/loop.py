@@ -226,7 +226,7 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
     ordered = sorted(dur)
     working = [name for name in columns if role(name) in COMPUTE]
     usual = ranked(sorted(map(sum, zip(*(phases[name] for name in working), strict=True))), 0.5) if working else 0.0
-    beside = beside_share(window) if "forward" in phases else 0.0
+    beside = beside_share(window, sum(phases["other"]) / sum(dur)) if "forward" in phases else 0.0
     return Loop(
         steps=[train[index] for index in keep],
         dur=dur,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.beside import beside_site
 from gputop.diagnosis.candidate import Candidate, Case, speedup
-from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.evidence import Facts, batches_unseen
 from gputop.diagnosis.launching import MANY_READS
 from gputop.diagnosis.loop import Loop, Shape, shape
 from gputop.diagnosis.pauses import pauses
@@ -56,7 +56,7 @@ def examine(facts: Facts) -> Candidate | None:
     if main is not None and main >= WORKING_PCT:
         case.at_least("CPU of the training thread", main, WORKING_PCT, "%", "process", 0.5)
     if loop.beside * loop.pct("forward") / (1 - loop.beside) >= share / 2:
-        phase, site = "forward", beside_site(facts.window.sites)
+        phase, site = "forward", beside_site(facts.window)
         case.weigh("forward in which torch was not asked for anything", 100 * loop.beside, True, "%", "stack samples")
     else:
         site = _site(facts, phase)
@@ -169,6 +169,12 @@ def _advice(facts: Facts, phase: str, site: str | None, form: Shape) -> list[Adv
         else "no step goes on while the training thread is busy with it",
         code=None if rare else RARELY,
     )
+    if phase == "forward" and batches_unseen(facts):
+        first = Advice(
+            do=f"if {place} makes the batches, let a DataLoader's workers make them ahead; else do it less often",
+            why=first.why,
+            code="loader = DataLoader(dataset, batch_size=64, num_workers=2, persistent_workers=True)",
+        )
     later = [
         Advice(
             do="keep metrics as tensors on the device and read them only when they are logged",

@@ -106,7 +106,8 @@ def _starving(facts: Facts) -> Candidate | None:
     else:
         case.at_most("usable cores that this run leaves", 100 * room, 100 * FREE_SHARE, "%", "host", 2.0)
     if wait.workers == 0:
-        case.at_most("cores that the run may use", machine.cores, 1.0, "cores", "run", 2.0)
+        if not short:
+            case.at_most("cores that the run may use", machine.cores, 1.0, "cores", "run", 2.0)
     elif machine.worker_pct is None:
         case.missing(1.0)
     else:
@@ -131,7 +132,7 @@ def _starving(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=wait.lost_pct,
         fit=case.fit,
-        headline=_headline(facts, waits(wait)),
+        headline=_headline(facts, wait),
         evidence=case.evidence,
         advice=_advice(facts, wait.batch_ms),
         speedup_limit=speedup(wait.lost_pct),
@@ -162,8 +163,13 @@ def _turns(facts: Facts, wait: InputWait) -> Candidate:
     )
 
 
-def _headline(facts: Facts, text: str) -> str:
-    machine = facts.machine
+def _headline(facts: Facts, wait: InputWait) -> str:
+    machine, text = facts.machine, waits(wait)
+    if wait.workers == 0 and machine.cores:
+        return (
+            f"{text}: making a batch takes the training thread too long (num_workers=0), and workers on "
+            f"{count(machine.cores, 'core')} would win little"
+        )
     at = f"workers at {machine.worker_pct:.0f} % CPU each" if machine.worker_pct is not None else "loading the data"
     cores = f"all {count(machine.cores, 'core')}" if machine.cores else "all cores"
     if machine.own_pct is None:

@@ -23,11 +23,13 @@ from gputop.diagnosis.input_wait import (
     ENTER_PCT,
     FREE_SHARE,
     IDLE_WORKER_PCT,
-    TAKING_MS,
+    SMALL_GAIN,
     InputWait,
     cores_short,
     input_wait,
     loader_code,
+    most_pct,
+    taking_ms,
     waits,
 )
 from gputop.diagnosis.machine import STARVED_WORKER_PCT
@@ -42,9 +44,6 @@ QUIET_DISK_PCT = 80.0
 
 FULL_SHARE = 0.1
 """Share of the usable cores that the run must leave for more workers to be an answer at all."""
-
-SMALL_GAIN = 1.3
-"""Speed-up by more workers (step time now over then) below which cheaper batches are the first thing to do."""
 
 WAITING_MOST = 32
 WAITING_PER_CORE = 4
@@ -121,6 +120,7 @@ def examine(facts: Facts) -> Candidate | None:
         evidence=case.evidence,
         advice=_advice(facts, wait),
         speedup_limit=speedup(wait.lost_pct, _floor(facts, wait)),
+        gain_pct=max(0.0, 100 - _floor(facts, wait)),
         estimated=bool(facts.lost and "data" in facts.lost.estimated and facts.lost.source == "device"),
     )
 
@@ -140,23 +140,17 @@ def _weigh_workers(case: Case, wait: InputWait) -> None:
 
 
 def _floor(facts: Facts, wait: InputWait) -> float:
-    """Percent of the step below which workers can't bring it: what all usable cores together can fetch.
-
-    A training thread that fetched by itself has batches to take from then on, and the workers batches to give.
-    """
+    """Percent of the step below which workers can't bring it."""
     machine = facts.machine
     if wait.batch_ms is None or wait.workers is None or not machine.cores:
         return 0.0
-    taking = TAKING_MS if wait.workers == 0 and wait.wait_ms > TAKING_MS else 0.0
+    taking = taking_ms(wait)
     taken = 100 * (wait.step_ms - wait.wait_ms + taking) / wait.step_ms if taking else 0.0
-    batch_ms = wait.batch_ms + taking
-    if wait.waiting:
-        most = float(_waiting_most(machine.cores, wait.workers))
-        enough = wait.needed is not None and wait.needed <= most
-        return taken if enough else max(taken, 100 * batch_ms / most / wait.step_ms)
-    if wait.room_share is None:
-        return taken
-    return max(taken, 100 * batch_ms / max(1.0, wait.workers + wait.room_share * machine.cores) / wait.step_ms)
+    if not wait.waiting:
+        return max(taken, most_pct(wait, machine.cores))
+    most = float(_waiting_most(machine.cores, wait.workers))
+    enough = wait.needed is not None and wait.needed <= most
+    return taken if enough else max(taken, 100 * (wait.batch_ms + taking) / most / wait.step_ms)
 
 
 def _waiting_most(cores: float, workers: int) -> int:
@@ -230,7 +224,8 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
     if most is not None and (needed > most if needed is not None else wait.waiting):
         why += f", {_enough(wait, most)}"
     if wait.waiting and cores is not None and target > cores:
-        why += "; its workers wait rather than compute, so there may be more of them than cores"
+        why += "; its workers wait rather than compute, so there may be more of them than cores (if they wait for one "
+        why += "another, at a lock or one file that they share, no number of them helps)"
     if facts.loader is not None and facts.loader.dataset is not None and facts.loader.batches is None:
         why += (
             "; an IterableDataset must share its data out by get_worker_info() first, or each worker yields all of it"
