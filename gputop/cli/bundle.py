@@ -18,7 +18,7 @@ import msgspec
 
 from gputop.recording.pseudonyms import Pseudonyms
 from gputop.records import clean
-from gputop.samplers import doctor, proc
+from gputop.samplers import doctor, namespaces, proc
 from gputop.samplers.doctor import Check
 from gputop.version import __version__
 from gputop.wire import places
@@ -166,22 +166,13 @@ def _packages() -> Iterator[str]:
 def _machine() -> Iterator[str]:
     yield f"Python {sys.version.split()[0]} ({platform.python_implementation()}), {platform.platform()}"
     yield f"{platform.machine()}, {os.cpu_count()} cores" + (f", {model}" if (model := _cpu()) else "")
-    yield "pid namespace: " + ("that of the machine" if _initial_namespace() else "that of a container")
+    yield "pid namespace: " + ("that of a container" if namespaces.contained() else "that of the machine")
     for name, file in (("container", "/.dockerenv"), ("container", "/run/.containerenv"), ("NVIDIA driver", NVIDIA)):
         if os.path.exists(file):
             yield f"{name}: {(_first(file) if file == NVIDIA else None) or os.path.basename(file)}"
 
 
 NVIDIA = "/proc/driver/nvidia/version"
-INITIAL_PID_NAMESPACE = 0xEFFFFFFC
-"""Its inode on every machine (the kernel's proc_ns.h, PROC_PID_INIT_INO)."""
-
-
-def _initial_namespace() -> bool:
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == INITIAL_PID_NAMESPACE
-    except OSError:
-        return True
 
 
 def _cpu() -> str | None:

@@ -10,6 +10,18 @@ from collections.abc import Iterable
 
 from gputop.samplers import proc
 
+INITIAL = 0xEFFFFFFC
+"""The inode of the machine's own pid namespace, on every machine (the kernel's proc_ns.h, PROC_PID_INIT_INO)."""
+
+
+def contained() -> bool:
+    """Whether this process has a pid namespace other than the machine's own, as in a container; False where the kernel
+    doesn't tell."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino != INITIAL
+    except OSError:
+        return False
+
 
 def outer_pid(pid: int, namespace: int, start: int | None, pids: Iterable[int] | None = None) -> int | None:
     """The pid here of the process that has `pid` in the pid namespace of that inode; None where none is certain.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gputop.records import GpuProcess
-from gputop.samplers import proc
+from gputop.samplers import namespaces, proc
 from gputop.samplers.asking import Failed
 from gputop.samplers.nvml_library import FUNCTION_NOT_FOUND, NOT_FOUND, UNSUPPORTED_CODES, code_of
 from gputop.samplers.protocol import Say
@@ -28,11 +29,18 @@ def pid_limit() -> int:
 
 
 class Names:
-    """What is known of each process, remembered by pid and start time: a pid may be another's tomorrow."""
+    """What is known of each process, remembered by pid and start time: a pid may be another's tomorrow.
 
-    def __init__(self) -> None:
+    In a container some drivers list the machine's numbers, which mean other processes there: one that surely has no GPU
+    open is not the one that is listed.
+    """
+
+    def __init__(self, contained: bool | None = None, holds_gpu: Callable[[int], bool | None] = proc.holds_gpu) -> None:
         self.cmdline = True
+        self._contained = namespaces.contained() if contained is None else contained
+        self._holds_gpu = holds_gpu
         self._known: dict[int, tuple[int, str, str | None, str | None]] = {}
+        self._strangers: set[tuple[int, int]] = set()
 
     def of(self, pid: int, mem_bytes: int | None, sm_pct: float | None = None) -> GpuProcess:
         """The row of a process; without a name when it is gone or lives in another pid namespace."""
@@ -43,8 +51,13 @@ class Names:
             return GpuProcess(pid=pid, mem_bytes=mem_bytes, sm_pct=sm_pct)
         known = self._known.get(pid)
         if known is None or known[0] != stat.start:
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) + len(self._strangers) >= MOST_KNOWN:
                 self._known.clear()
+                self._strangers.clear()
+            key = (pid, stat.start)
+            if self._contained and (key in self._strangers or self._holds_gpu(pid) is False):
+                self._strangers.add(key)
+                return GpuProcess(pid=pid, mem_bytes=mem_bytes, sm_pct=sm_pct)
             known = self._known[pid] = (stat.start, stat.name, proc.user(pid), proc.cmdline(pid))
         return GpuProcess(
             pid=pid,

@@ -145,6 +145,25 @@ def executable(pid: int) -> str | None:
         return None
 
 
+GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
+"""The files through which a process uses an NVIDIA GPU: the driver's own, and WSL's."""
+
+
+def holds_gpu(pid: int) -> bool | None:
+    """Whether a process has an NVIDIA GPU open; None where that is not ours to know."""
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return None
+    for descriptor in descriptors:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{descriptor}").startswith(GPU_DEVICES):
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def pids() -> list[int]:
     """Every process there is."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]

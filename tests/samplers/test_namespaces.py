@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from gputop.samplers import namespaces, proc
+from gputop.samplers import namespaces, nvml_processes, proc
 from gputop.wire import cards
 
 
@@ -54,3 +55,23 @@ def test_a_process_that_vanishes_while_it_is_looked_for_is_passed_over() -> None
     inner = namespaces.inner_pid(me)
     assert inner is not None
     assert namespaces.outer_pid(inner, inode(me), None, [4_194_301, me]) == me
+
+
+def test_in_a_container_a_listed_number_that_means_a_process_without_a_gpu_is_not_that_process() -> None:
+    me = os.getpid()
+    assert proc.holds_gpu(me) is False
+    rows = {contained: nvml_processes.Names(contained=contained).of(me, 7) for contained in (True, False)}
+    assert (rows[True].name, rows[True].start_ticks, rows[True].mem_bytes) == (None, None, 7)
+    assert rows[False].name is not None
+    for holds in (True, None):  # it has one open, or that is not ours to know: the driver translates
+        named = nvml_processes.Names(contained=True, holds_gpu=lambda _pid, holds=holds: holds).of(me, 7)  # type: ignore[misc]
+        assert named.start_ticks == proc.start(me)
+
+
+def test_a_process_with_the_drivers_file_open_holds_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    device = tmp_path / "nvidiactl"
+    device.touch()
+    monkeypatch.setattr(proc, "GPU_DEVICES", (str(device),))
+    with open(device):
+        assert proc.holds_gpu(os.getpid()) is True
+    assert proc.holds_gpu(2**22 + 1) is None

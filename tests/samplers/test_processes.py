@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -263,6 +264,16 @@ def test_any_name_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
         got = proc.of(9)
         assert (got.name, got.state, got.ppid, got.threads, got.start) == (shown, "S", 42, 5, 777)
         assert (got.user_ticks, got.system_ticks, got.rss_bytes) == (11, 22, 3 * proc.PAGE_BYTES)
+
+
+def test_a_command_line_of_any_bytes_is_shown_as_text() -> None:
+    odd = [b"sl\xffeep\x1b[2J", b"60"]
+    with subprocess.Popen(odd, executable=shutil.which("sleep")) as process:
+        line = proc.cmdline(process.pid)
+        while line and "sl" not in line:
+            line = proc.cmdline(process.pid)
+        process.kill()
+    assert line == "sl\ufffdeep\\x1b[2J 60"
 
 
 def test_an_owner_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

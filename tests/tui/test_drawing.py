@@ -82,6 +82,15 @@ def test_an_error_that_the_driver_reported_is_shown_with_its_age_and_for_an_hour
     assert not any("XID" in part for part in (*told(79, 3700), *told(45, 3)))
 
 
+def test_a_process_that_only_the_driver_sees_is_called_so() -> None:
+    listed = [GpuProcess(pid=71, mem_bytes=1 << 30), GpuProcess(pid=72, name="python", start_ticks=5)]
+    row = views.gpu_view(gpu={"processes": listed})
+    page = gpus.sheet(Sight(view=(one := views.view(gpus=(row,))), slow=one), 160, 40, Standing())
+    shown = {pid: next(plain(line) for line in page.lines if f"pid {pid}" in plain(line)) for pid in (71, 72)}
+    assert "not to be seen from here" in shown[71]
+    assert "not to be seen" not in shown[72]
+
+
 def test_a_narrow_screen_keeps_verdict_and_ledger() -> None:
     shown = text(views.view(), 40, 8)
     assert "INPUT-WORKERS" in shown

@@ -12,6 +12,9 @@ from gputop.tui.lines import Line, Span, fit, pieces
 from gputop.tui.sheet import Sheet, Standing
 from gputop.view import GpuView, View
 
+UNSEEN = "not to be seen from here: another container's, or it has just ended"
+"""What is said of a process that the driver lists and this machine's (or container's) own list does not have."""
+
 LEAST_HISTORY = 8
 """Cells below which a history says nothing."""
 
@@ -104,6 +107,6 @@ def _process(process: GpuProcess, width: int, sight: Sight) -> Line:
         figures.size(process.mem_bytes) if process.mem_bytes is not None else "memory n/a",
         f"SM {figures.pct(process.sm_pct)}" if process.sm_pct is not None else "",
         "" if sight.no_cmdline else clean(process.user or "", 20),
-        clean(text or "", 200),
+        clean(text or "", 200) or ("" if process.name else UNSEEN),
     ]
     return fit([Span("        └ " if width > 30 else " ", "faint"), Span("  ".join(p for p in parts if p))], width)
