@@ -12,7 +12,7 @@ from gputop.samplers.hanging import Hung
 from gputop.samplers.nvml_device import Device
 from gputop.samplers.nvml_fields import questions
 from gputop.samplers.nvml_library import Absent
-from gputop.samplers.nvml_processes import Names
+from gputop.samplers.nvml_processes import Names, may_be_machines
 from gputop.samplers.protocol import S, Say, Targets, unheard
 
 RETRY_NS = tuple(s * S for s in (2, 4, 8, 16, 32, 60))
@@ -44,7 +44,7 @@ class NvmlBackend:
         self._devices: list[Device] = []
         self._refused: dict[int, Exception] = {}
         self._uuids: dict[int, str] = {}
-        self._names = Names()
+        self._names = Names(may_be_machines())
         self._sleep = nvml_sleep.Sleep(root / "sys", root / "proc")
         self._count = 0
         self._known_count: int | None = None

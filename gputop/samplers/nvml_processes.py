@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,11 @@ def pid_limit() -> int:
         return 1 << 22
 
 
+def may_be_machines() -> bool:
+    """Whether the driver may list the machine's pids here: this is a container that has been given its devices."""
+    return namespaces.contained() and any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/dxg"))
+
+
 class Names:
     """What is known of each process, remembered by pid and start time: a pid may be another's tomorrow.
 
@@ -35,9 +41,10 @@ class Names:
     open is not the one that is listed.
     """
 
-    def __init__(self, contained: bool | None = None, holds_gpu: Callable[[int], bool | None] = proc.holds_gpu) -> None:
+    def __init__(self, doubtful: bool = False, holds_gpu: Callable[[int], bool | None] = proc.holds_gpu) -> None:
+        """`doubtful`: whether numbers may be the machine's while this is a container (see `may_be_machines`)."""
         self.cmdline = True
-        self._contained = namespaces.contained() if contained is None else contained
+        self._doubtful = doubtful
         self._holds_gpu = holds_gpu
         self._known: dict[int, tuple[int, str, str | None, str | None]] = {}
         self._strangers: set[tuple[int, int]] = set()
@@ -55,7 +62,7 @@ class Names:
                 self._known.clear()
                 self._strangers.clear()
             key = (pid, stat.start)
-            if self._contained and (key in self._strangers or self._holds_gpu(pid) is False):
+            if self._doubtful and (key in self._strangers or self._holds_gpu(pid) is False):
                 self._strangers.add(key)
                 return GpuProcess(pid=pid, mem_bytes=mem_bytes, sm_pct=sm_pct)
             known = self._known[pid] = (stat.start, stat.name, proc.user(pid), proc.cmdline(pid))

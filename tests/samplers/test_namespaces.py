@@ -60,11 +60,11 @@ def test_a_process_that_vanishes_while_it_is_looked_for_is_passed_over() -> None
 def test_in_a_container_a_listed_number_that_means_a_process_without_a_gpu_is_not_that_process() -> None:
     me = os.getpid()
     assert proc.holds_gpu(me) is False
-    rows = {contained: nvml_processes.Names(contained=contained).of(me, 7) for contained in (True, False)}
+    rows = {doubtful: nvml_processes.Names(doubtful).of(me, 7) for doubtful in (True, False)}
     assert (rows[True].name, rows[True].start_ticks, rows[True].mem_bytes) == (None, None, 7)
     assert rows[False].name is not None
     for holds in (True, None):  # it has one open, or that is not ours to know: the driver translates
-        named = nvml_processes.Names(contained=True, holds_gpu=lambda _pid, holds=holds: holds).of(me, 7)  # type: ignore[misc]
+        named = nvml_processes.Names(True, lambda _pid, holds=holds: holds).of(me, 7)  # type: ignore[misc]
         assert named.start_ticks == proc.start(me)
 
 
