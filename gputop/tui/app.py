@@ -35,6 +35,7 @@ from gputop.tui.palette import palette
 from gputop.tui.screens import MOVES, Overview, Page
 from gputop.tui.sheet import Deed, Standing
 from gputop.tui.terminal import Terminal
+from gputop.tui.told import Told
 from gputop.view import View
 
 PEEK_S, PEEKS, NEWS = 0.03, 30, 2
@@ -96,6 +97,7 @@ class GputopApp(App[int]):
         self._eager = 0
         self._opening = False
         self._note, self._note_until = "", 0.0
+        self._told = Told()
 
     @property
     def _picture(self) -> Picture:
@@ -175,6 +177,7 @@ class GputopApp(App[int]):
             shelf=self.lending.shelf,
             borrowed=self.lending.borrowed,
             cost=self._meter.read(),
+            told=self._told.look(self._pace.fast.warnings, self._clock()),
         )
 
     def note(self) -> str:

@@ -20,6 +20,7 @@ from gputop.tui.glyphs import BUCKETS, MARKS, RAMP, RIBBON, to_ascii
 from gputop.tui.lines import Span, crop, cut, fit, pieces, plain, wrap
 from gputop.tui.pages import gpus
 from gputop.tui.sheet import Standing, sheet
+from gputop.tui.told import Told
 from gputop.view import Share, View
 from tests.tui import views
 from tests.tui.grid import flatten
@@ -168,6 +169,18 @@ def test_warnings_are_said() -> None:
     assert "2 lines" in text(views.view(warnings=("2 lines could not be read",)))
     lost = "182 records were lost on the way to this screen"
     assert lost in text(views.view(warnings=(lost,)), 80, 24), "what it is about is not cut off"
+
+
+def test_a_warning_gives_way_to_the_keys_after_a_minute_and_comes_back_with_news() -> None:
+    told = Told()
+    assert told.look(("2 lost",), 10.0) == frozenset()
+    assert told.look(("2 lost",), 60.0) == frozenset()
+    assert told.look(("2 lost", "new"), 71.0) == {"2 lost"}
+    assert told.look(("3 lost", "new"), 72.0) == frozenset()
+    assert told.look(("3 lost",), 300.0) == {"3 lost"}
+    view = views.view(warnings=("2 lost", "other"))
+    assert " other   ? help" in text(view, 80, 24, told=frozenset({"2 lost"}))
+    assert " 2 warnings: i   ? help" in text(view, 80, 24, told=frozenset({"2 lost", "other"}))
 
 
 @pytest.mark.parametrize("page", ["gpus", "info"])

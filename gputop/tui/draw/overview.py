@@ -9,6 +9,7 @@ from msgspec import structs
 from rich.cells import cell_len
 
 from gputop.records import clean
+from gputop.tui import figures
 from gputop.tui.asking import Question
 from gputop.tui.draw import extras, footer, gpugrid, header, ledger, recorded, ribbon, runstrip, transport, verdict
 from gputop.tui.draw.rows import MOST_STRIPS, Row, all_rows
@@ -164,9 +165,12 @@ def _head(sight: Sight, width: int) -> dict[str, Block]:
 
 
 def warning(sight: Sight, width: int) -> str:
-    """The first warning of the view, where there is room to say it."""
+    """The first warning of the view that was not told long enough; else how many there are, and where."""
     warnings = calm_of(sight).warnings
-    return clean(warnings[0], max(10, width * 3 // 5)) if warnings else ""
+    fresh = next((text for text in warnings if text not in sight.told), "")
+    if fresh:
+        return clean(fresh, max(10, width * 3 // 5))
+    return f"{figures.counted(len(warnings), 'warning')}: i" if warnings else ""
 
 
 def _grid(blocks: dict[str, Block], sight: Sight, width: int, y: int, bottom: int) -> int:

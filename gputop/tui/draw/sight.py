@@ -29,6 +29,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """The recordings at hand; None while they were not looked for."""
     borrowed: bool = False
     """A recording is shown that was opened beside something else: Esc leads back."""
+    told: frozenset[str] = frozenset()
+    """Warnings that have stood in the last line long enough."""
     cost: Cost | None = None
     """What the screen costs; None where that isn't known yet."""
 
