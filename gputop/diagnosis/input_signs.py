@@ -60,12 +60,14 @@ LATE_SHARE = 0.5
 def blocked(facts: Facts, wait: InputWait) -> bool:
     """Whether the order of delivery is what the loop waits for: later batches lie ready in most waits.
 
-    Not where the workers keep pace: then those of one round finish together, in whatever order. Nor where a lone worker
-    delivers: its batches come in order anyway, and a later one lies ready while the awaited one is being handed over.
-    Nor where the workers never stop: those that a slow sample holds up have nothing left to do.
+    Not where the loader takes batches in any order, whatever lies ready. Not where the workers keep pace: then those of
+    one round finish together, in whatever order. Nor where a lone worker delivers: its batches come in order anyway,
+    and a later one lies ready while the awaited one is being handed over. Nor where the workers never stop: those that
+    a slow sample holds up have nothing left to do.
     """
     late = wait.late_share is not None and wait.late_share >= LATE_SHARE
-    if not late or wait.workers == 1 or _tireless(facts):
+    in_order = facts.loader.in_order if facts.loader else None
+    if not late or wait.workers == 1 or in_order is False or _tireless(facts):
         return False
     return not (facts.loop is not None and in_rounds(facts.loop, wait.workers))
 

@@ -220,3 +220,34 @@ def test_batches_made_in_a_loop_without_a_loader_are_work_of_the_loop() -> None:
 def test_work_after_the_update_is_not_taken_for_work_before_the_model() -> None:
     loops = [gather(window(made_in_the_loop(other_ms))).loop for other_ms in (0.5, 4)]
     assert [loop.beside > 0 for loop in loops if loop is not None] == [True, False]
+
+
+def with_threads(process: dict[str, Any], **fields: Any) -> Verdict:
+    """A loop on a CPU whose training thread hardly runs, as it was recorded, or with other figures of its process."""
+    return verdict(
+        trace(
+            {"data": 2.0, "forward": 3.2, "backward": 2.2, "optimizer": 4.5, "other": 0.1},
+            n=900,
+            run={"device": "cpu"} | fields.pop("run", {}),
+            no_gpu=True,
+            loader={"num_workers": 0},
+            host={"cpu_pct": 100, "cores": 2},
+            process={"main_thread_cpu_pct": 16, "main_thread_wait_pct": 10, "cpu_pct": 79} | process,
+            **fields,
+        )
+    )
+
+
+def test_a_thread_that_never_rests_takes_the_interpreter_from_the_loop() -> None:
+    """A real loop beside a thread of metrics: 5.5 times as fast without, and it was called cpu-bound."""
+    said = with_threads({})
+    assert said.cause == CAUSE
+    assert "another thread of this process" in said.headline
+    assert said.speedup_limit is not None
+    assert 3 < said.speedup_limit < 5.5
+
+
+def test_a_training_thread_that_runs_or_waits_for_something_else_is_not_held_up_by_a_thread() -> None:
+    assert with_threads({"main_thread_cpu_pct": 78}).cause == "cpu-bound"  # operators with a pool of threads
+    assert with_threads({"cpu_pct": 20}).cause == "cpu-bound"  # it waits, and nobody works
+    assert "thread of this process" not in with_threads({}, run={"world_size": 2, "rank": 0}).headline

@@ -129,3 +129,25 @@ def test_what_is_promised_leaves_the_workers_their_work() -> None:
         assert said.cause == CAUSE
         assert said.speedup_limit is not None
         assert 3.1 < said.speedup_limit < 4.2
+
+
+def test_a_loader_that_takes_batches_in_any_order_is_held_up_by_none_of_them() -> None:
+    """A real loop cured by in_order=False whose workers slept too much for three of them: one more is what it wants."""
+    expect(
+        "input-workers",
+        trace(
+            {"data": 1, "forward": 1.7, "backward": 1.9, "optimizer": 8.8},
+            n=600,
+            each=lambda i: {"phases": {"data": 45 if i % 8 == 5 else 1}, "late_ready": 3, "ready_batches": 3},
+            run={"device": "cpu", "cores_allowed": 2},
+            no_gpu=True,
+            loader={"num_workers": 3, "prefetch_factor": 12, "in_order": False, "persistent_workers": True},
+            host={"cpu_pct": 40, "cores": 2},
+            process={
+                "cpu_pct": 65,
+                "main_thread_cpu_pct": 62,
+                "main_thread_wait_pct": 4,
+                "workers": workers(3, 2, wait_pct=1, state="S"),
+            },
+        ),
+    )

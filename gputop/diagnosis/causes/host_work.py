@@ -5,6 +5,7 @@ from __future__ import annotations
 from gputop.diagnosis.beside import beside_site
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts, batches_unseen
+from gputop.diagnosis.interpreter import BUSY_PCT, held
 from gputop.diagnosis.launching import MANY_READS
 from gputop.diagnosis.loop import Loop, Shape, shape
 from gputop.diagnosis.pauses import pauses
@@ -23,6 +24,10 @@ ENTER_PCT = 10.0
 NOTICE_PCT = 5.0
 """Percent from which it is examined at all."""
 
+STILL_PCT = 25.0
+"""Percent of the time that the training thread stands still for another thread from which that is worth naming: as much
+as a fault on a CPU must explain."""
+
 WORKING_PCT = 50.0
 """CPU of the training thread (one core = 100) from which the loop computes; below it, it waits."""
 
@@ -40,6 +45,9 @@ def examine(facts: Facts) -> Candidate | None:
     collecting = _collecting(facts)
     if collecting is not None and collecting.share_pct >= share / 2:
         return collecting
+    beside = _another_thread(facts)
+    if beside is not None and beside.share_pct >= share:
+        return beside
     if share < NOTICE_PCT or phase is None:
         return None
     case = Case(facts)
@@ -117,6 +125,33 @@ def _collecting(facts: Facts) -> Candidate | None:
             )
         ],
         speedup_limit=speedup(share),
+    )
+
+
+def _another_thread(facts: Facts) -> Candidate | None:
+    """Another thread of the script's own has the interpreter while the training thread wants it."""
+    found = held(facts)
+    if found is None or found.pct < STILL_PCT:
+        return None
+    case = Case(facts)
+    case.at_least("training thread neither running nor in want of a core", found.pct, STILL_PCT, "%", "process", 2.0)
+    case.at_least("CPU of the process's other threads", found.others_pct, BUSY_PCT, "%", "process", 2.0)
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=found.pct,
+        fit=case.fit,
+        headline=f"the training thread stands still {pct(found.pct)} of the time while another thread of this process is "
+        f"at work ({pct(found.others_pct)} of a core): it waits for the interpreter, or for what that thread makes",
+        evidence=case.evidence,
+        advice=[
+            Advice(
+                do="give that work a process of its own (a DataLoader's workers, if it makes batches), or let it rest",
+                why="Python runs one thread at a time: each turn of another one is 5 ms in which no operator is called",
+                code="threading.enumerate()  # what else runs here\nmultiprocessing.Process(target=work).start()",
+            )
+        ],
+        speedup_limit=speedup(found.pct),
     )
 
 

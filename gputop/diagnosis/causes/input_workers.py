@@ -84,7 +84,7 @@ def examine(facts: Facts) -> Candidate | None:
             case.at_least("CPU of each worker", busy, BUSY_WORKER_PCT, "%", "process", 0.5)
         if machine.cores and not wait.waiting:
             case.at_most("workers", float(wait.workers), machine.cores - 1, "workers", "loader")
-    crowded = wait.free_share is not None and wait.free_share < FULL_SHARE
+    crowded = wait.free_share is not None and wait.free_share < FULL_SHARE and not wait.waiting
     if wait.workers and crowded and machine.worker_pct is not None and machine.worker_pct < STARVED_WORKER_PCT:
         case.at_least("CPU of each worker", machine.worker_pct, STARVED_WORKER_PCT, "%", "process", 2.0)
     if wait.workers and machine.worker_wait_pct is not None and machine.worker_wait_pct >= READY_PCT:
