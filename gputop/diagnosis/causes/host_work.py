@@ -141,8 +141,8 @@ def _another_thread(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=found.pct,
         fit=case.fit,
-        headline=f"the training thread stands still {pct(found.pct)} of the time while another thread of this process is "
-        f"at work ({pct(found.others_pct)} of a core): it waits for the interpreter, or for what that thread makes",
+        headline=f"the training thread stands still {pct(found.pct)} of the time while another thread of this process "
+        f"is at work ({pct(found.others_pct)} of a core): it waits for the interpreter, or for what that thread makes",
         evidence=case.evidence,
         advice=[
             Advice(
