@@ -12,8 +12,8 @@ from gputop.diagnosis.causes import straggler
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.loop import Loop, read_loop, train_and_eval
 from gputop.diagnosis.lost import read_lost
-from gputop.diagnosis.ranks import LEAST, ranks
-from gputop.diagnosis.waiting import waited_pct
+from gputop.diagnosis.ranks import Ranks, ranks
+from gputop.diagnosis.waiting import common, kept, waited_pct
 from gputop.records import Step
 
 WAITED_PCT = 5.0
@@ -54,19 +54,27 @@ def _last_steps(facts: Facts) -> list[Step] | None:
     """
     sides, run = ranks(facts), facts.window.run
     mine = next((side.steps for side in sides if side.rank == run.rank), {})
-    common = sorted(set.intersection(*(set(side.waits) for side in sides))) if sides else []
-    if len(common) < LEAST:
+    lasts = kept(sides, "last of each step", _lasts)
+    if not lasts:
         return None
     found: list[Step] = []
-    for n in common:
-        step = min(sides, key=lambda side: side.waits[n]).steps[n]
+    for n, step in lasts.items():
         t = found[-1].t + found[-1].dur_ns if found else step.t
         found.append(
             msgspec.structs.replace(
-                step, t=t, run_id=run.run_id, first_of_epoch=None, alloc_retries=mine[n].alloc_retries
+                step,
+                t=t,
+                run_id=run.run_id,
+                first_of_epoch=None,
+                alloc_retries=mine[n].alloc_retries if n in mine else None,
             )
         )
     return found
+
+
+def _lasts(sides: Ranks) -> dict[int, Step]:
+    """The step of whichever rank waited least, by its number."""
+    return {n: min(sides, key=lambda side: side.waits[n]).steps[n] for n in common(sides)}
 
 
 def _with_edges(loop: Loop, own: Loop) -> Loop:

@@ -7,7 +7,7 @@ less its exchange, and the late one is the one that waits least in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -76,8 +76,16 @@ class How(NamedTuple):
     accidents: bool
 
 
+class Ranks(list[Rank]):
+    """A job's ranks. `seen` keeps what was read of all together: many windows of one moment show the same job."""
+
+    def __init__(self, sides: Sequence[Rank] = ()) -> None:
+        super().__init__(sides)
+        self.seen: dict[str, Any] = {}
+
+
 @once
-def ranks(facts: Facts) -> list[Rank]:
+def ranks(facts: Facts) -> Ranks:
     """The ranks of the run's job that have steps in the window, in order; empty for a job of one.
 
     A script that marks an exchange may make the one that counts inside backward all the same (a loss summed for a log
@@ -85,18 +93,30 @@ def ranks(facts: Facts) -> list[Rank]:
     """
     window = facts.window
     if not window.peers or facts.loop is None:
-        return []
+        return Ranks()
+    accidents = facts.loop.lone is None
+    if window.own is None:
+        return Ranks(_compared(window, facts.loop.mean_ms, accidents))
+    job = (window.own, *window.peers)
+    kept = min(job, key=lambda peer: peer.run.rank or 0).seen
+    shown = (accidents, *sorted((peer.run.run_id, len(peer.steps), peer.steps[-1].n) for peer in job if peer.steps))
+    if kept.get("job shown") != shown:
+        kept["job shown"], kept["job"] = shown, Ranks(_compared(window, facts.loop.mean_ms, accidents))
+    found: Ranks = kept["job"]
+    return found
+
+
+def _compared(window: Window, mean_ms: float, accidents: bool) -> list[Rank]:
     sides = [(window.run, window.steps), *((peer.run, peer.steps) for peer in window.peers)]
     marked = all(any("comm" in step.phases_ns for step in steps[-5:]) for _, steps in sides)
     timed = all(any(step.gpu_ns and "backward" in step.gpu_ns for step in steps[-5:]) for _, steps in sides)
     inside = QUEUED if timed else OWN
-    accidents = facts.loop.lone is None
     hidden = _side_by_side(window, How(inside, timed, accidents))
     if not marked:
         return hidden
     said = _side_by_side(window, How(MARKED, timed, accidents))
     waits = _waiting(hidden)
-    return hidden if waits > _waiting(said) and waits >= TELLS * facts.loop.mean_ms else said
+    return hidden if waits > _waiting(said) and waits >= TELLS * mean_ms else said
 
 
 def _side_by_side(window: Window, how: How) -> list[Rank]:

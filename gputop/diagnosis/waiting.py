@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import nsmallest
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import LONG_RATIO, LONG_SHARE
 from gputop.diagnosis.numbers import median
-from gputop.diagnosis.ranks import LEAST, Rank, ranks
+from gputop.diagnosis.ranks import LEAST, Rank, Ranks, ranks
 
 
 class Lateness(NamedTuple):
@@ -19,11 +19,15 @@ class Lateness(NamedTuple):
     step_ms: float
 
 
-def lateness(sides: Sequence[Rank], late: Rank) -> Lateness | None:
+def lateness(sides: Ranks, late: Rank) -> Lateness | None:
     """What the steps would be shorter if this rank never came after all others; over whole periods where it does so
     only now and then. None where it is not known of the same steps of all.
     """
-    numbers = sorted(_common(sides))
+    return kept(sides, f"lateness of {late.rank}", lambda sides: _lateness(sides, late))
+
+
+def _lateness(sides: Ranks, late: Rank) -> Lateness | None:
+    numbers = common(sides)
     if not numbers:
         return None
     gained = []
@@ -49,16 +53,17 @@ def _whole_periods(values: Sequence[float], lengths: Sequence[float]) -> slice:
     return slice(places[0], places[-1])
 
 
-def waited_for(sides: Sequence[Rank], late: Rank) -> float | None:
+def waited_for(sides: Ranks, late: Rank) -> float | None:
     """Of all the time that ranks wait for the last one, step by step, the share that is for this one, 0 to 1.
 
     None where it is not known of the same steps of all.
     """
-    common = _common(sides)
-    if not common:
-        return None
+    return kept(sides, f"waited for {late.rank}", lambda sides: _waited_for(sides, late))
+
+
+def _waited_for(sides: Ranks, late: Rank) -> float | None:
     whole = mine = 0.0
-    for n in common:
+    for n in common(sides):
         waits = sorted(side.waits[n] for side in sides)
         lateness = (waits[1] if len(waits) == 2 else waits[len(waits) // 2]) - waits[0]
         whole += lateness
@@ -66,21 +71,40 @@ def waited_for(sides: Sequence[Rank], late: Rank) -> float | None:
     return mine / whole if whole else None
 
 
-def _common(sides: Sequence[Rank]) -> set[int]:
-    """Steps whose exchange is known of all ranks; none where they are too few."""
-    common = set.intersection(*(set(side.waits) for side in sides)) if sides else set()
-    return common if len(common) >= LEAST else set()
+T = TypeVar("T")
 
 
-def least_wait(sides: Sequence[Rank]) -> float | None:
+def kept(sides: Ranks, name: str, read: Callable[[Ranks], T]) -> T:
+    """What is read of all ranks together, read once for all windows that show them."""
+    if name not in sides.seen:
+        sides.seen[name] = read(sides)
+    found: T = sides.seen[name]
+    return found
+
+
+def common(sides: Ranks) -> list[int]:
+    """Steps whose exchange is known of all ranks, in order; none where they are too few."""
+    return kept(sides, "common", _common)
+
+
+def _common(sides: Ranks) -> list[int]:
+    found = sorted(set.intersection(*(set(side.waits) for side in sides))) if sides else []
+    return found if len(found) >= LEAST else []
+
+
+def least_wait(sides: Ranks) -> float | None:
     """Mean time, ms, in the region of the exchange of whichever rank waits least in a step: what all wait for besides
     is one another. None where it is not known of the same steps of all."""
-    common = _common(sides)
-    if not common:
+    return kept(sides, "least wait", _least_wait)
+
+
+def _least_wait(sides: Ranks) -> float | None:
+    numbers = common(sides)
+    if not numbers:
         return None
-    columns = ([side.waits[n] for n in common] for side in sides)
+    columns = ([side.waits[n] for n in numbers] for side in sides)
     shortest: list[float] = list(map(min, zip(*columns, strict=True)))
-    return sum(shortest) / len(common)
+    return sum(shortest) / len(numbers)
 
 
 @once

@@ -7,7 +7,7 @@ from gputop.diagnosis.causes.gpu_bound import BUSY_UTIL_PCT, WORKING_POWER
 from gputop.diagnosis.causes.throttled import CLOCK_RATIO
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.lost import Lost
-from gputop.diagnosis.ranks import ranks
+from gputop.diagnosis.ranks import Ranks, ranks
 from gputop.diagnosis.waiting import least_wait
 from gputop.diagnosis.wording import count, of_step, pct
 from gputop.records import Advice
@@ -41,7 +41,7 @@ def examine(facts: Facts) -> Candidate | None:
     ratio = None if ms else _ratio(lost)
     if ratio is not None and ratio >= HIDDEN_RATIO and not any(side.starved for side in ranks(facts)):
         ms = lost.device_ms["backward"] - USUAL_RATIO * lost.device_ms["forward"]
-    sides = ranks(facts) if 100 * ms >= NOTICE_PCT * loop.mean_ms else []
+    sides = ranks(facts) if 100 * ms >= NOTICE_PCT * loop.mean_ms else Ranks()
     least = least_wait(sides)
     if least is not None:
         ms = min(ms, least if ratio is None else least - USUAL_RATIO * lost.device_ms["forward"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.numbers import median
@@ -100,7 +102,7 @@ def _launching(late: Rank) -> float:
     return sum(late.host.get(part, 0.0) for part in COMPUTE) if late.starved else 0.0
 
 
-def _all_starve(sides: list[Rank], late: Rank) -> bool:
+def _all_starve(sides: Sequence[Rank], late: Rank) -> bool:
     """Whether the others' loaders don't keep up either, or the late rank's own does, and something else delays it."""
     others = median([side.ready for side in sides if side is not late and side.ready is not None])
     return (others is not None and others < READY) or (late.ready is not None and late.ready >= READY)
