@@ -20,13 +20,14 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 
 from gputop.records import clean
-from gputop.tui import goto, keeping, keys, offering, themes, travel
+from gputop.tui import goto, keeping, keys, themes, travel
 from gputop.tui.aside import aside
 from gputop.tui.asking import Question
 from gputop.tui.cost import Meter
 from gputop.tui.draw.overview import columns_in_sight
 from gputop.tui.draw.sight import Sight, chosen
 from gputop.tui.draw.transport import mode_of
+from gputop.tui.errands import Errands
 from gputop.tui.filters import Lean
 from gputop.tui.lending import Lending
 from gputop.tui.options import Options, Picture, Theme
@@ -41,9 +42,6 @@ from gputop.view import View
 PEEK_S, PEEKS, NEWS = 0.03, 30, 2
 """How often, and how many times, it is looked for what a key has moved; after so many new views it must be among them:
 one may have been on its way before the key."""
-
-PROFILED_STEPS = 10
-"""Steps that a profile on request covers: some kilobytes of answer, and rarely more than some seconds."""
 
 FAULT_S = 10.0
 """How long a fault in the configuration is shown when the screen begins."""
@@ -95,7 +93,7 @@ class GputopApp(App[int]):
         self._faults = [*options.faults, *self._faults]
         self.recorded: dict[str, None] = {}
         self._eager = 0
-        self._opening = False
+        self._errands = Errands(self.say, self._moved, self._call)
         self._note, self._note_until = "", 0.0
         self._told = Told()
 
@@ -202,7 +200,7 @@ class GputopApp(App[int]):
         columns = columns_in_sight(self.size.width)
         self._moved(travel.travel(name, self._picture, self._picture.view(), columns))
 
-    def _moved(self, answer: str) -> None:
+    def _moved(self, answer: str = "") -> None:
         self._note = ""
         if answer:
             self.say(answer)
@@ -228,7 +226,7 @@ class GputopApp(App[int]):
             travel.go(place, self._picture, lambda: self._call(absent))
         except goto.Nowhere as error:
             return str(error)
-        self._moved("")
+        self._moved()
         return ""
 
     def ask(self, question: Question) -> None:
@@ -246,66 +244,25 @@ class GputopApp(App[int]):
 
     def _answer(self, question: Question, key: str, character: str | None) -> None:
         end = question.take(key, character)
-        if end == "done":
+        if end is not None:
             self._question = None
-            question.complaint = question.ends(question.text)
-            if question.complaint:
-                self._question, end = question, None
-        if end is not None and self._question is question:
-            self._question = None
-        if end == "left" and question.changes is not None:
-            question.changes("")
-        if end == "left" and question.leaves is not None:
-            question.leaves()
+            if not question.end(end):
+                self._question = question
         self.show()
 
     def go_to_moment(self, t_ns: int) -> None:
         """Goes to a moment that was pointed at."""
         self._picture.seek(t_ns)
-        self._moved("")
+        self._moved()
 
     def action_record(self) -> None:
-        view = self._pace.fast
-        if view.cursor is not None and view.cursor.replay:
-            self.say("this is a recording already; R records what is live")
-        elif view.recording is not None and view.recording.state != "ended":
-            self._picture.stop_recording()
-            self._moved("")
-            self.say(f"recorded into {keeping.short(Path(view.recording.path))}; see gputop report")
-        elif not self._opening:
-            self._opening = True
-            aside(self._begin_recording)
+        self._errands.record(self._picture, self._pace.fast, cmdlines=not self.options.no_cmdline)
 
     def action_profile(self) -> None:
-        """Asks the training shown to profile itself."""
-        run = chosen(self._pace.fast, self._run_id)
-        refusal = keeping.why_no_profile(run, self._pace.fast)
-        if refusal or run is None:
-            self.say(refusal)
-            return
-        self._picture.select(run.run.run_id)
-        self._picture.profile(PROFILED_STEPS)
-        self.say(f"asked pid {run.run.pid} to profile its next {PROFILED_STEPS} steps: w shows the answer")
+        self._errands.profile(self._picture, self._pace.fast, self._run_id)
 
     def action_attach(self) -> None:
-        """Watches the process that the screen offers."""
-        process = offering.attachable(self._pace.fast, self._run_id)
-        if process is None:
-            self.say(offering.why_none(self._pace.fast))
-            return
-        self.say(f"watching process {process.pid} by samples of its stacks: the first in some seconds")
-        self._picture.attach(process.pid, lambda why: self._call(partial(self.say, clean(why, 300), FAULT_S)))
-        self._await()
-
-    def _begin_recording(self) -> None:
-        """Opens the file on a thread of its own: a disk may take its time."""
-        answer = keeping.begin_recording(self._picture, cmdlines=not self.options.no_cmdline)
-        self._call(partial(self._began_recording, answer))
-
-    def _began_recording(self, answer: str) -> None:
-        self._opening = False
-        self._moved("")
-        self.say(answer)
+        self._errands.attach(self._picture, self._pace.fast, self._run_id)
 
     def action_page(self, name: str) -> None:
         if self._question is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from rich.cells import cell_len
 
@@ -35,7 +36,7 @@ class Question:
         self.text = text
         self.complaint = ""
 
-    def take(self, key: str, character: str | None) -> str | None:
+    def take(self, key: str, character: str | None) -> Literal["done", "left"] | None:
         """One key. Gives "done" or "left" when it ends the question."""
         if key == "enter":
             return "done" if self.text.strip() or self.leaves is not None else "left"
@@ -49,6 +50,17 @@ class Question:
         elif character is not None:
             self.type(character)
         return None
+
+    def end(self, how: Literal["done", "left"]) -> bool:
+        """Gives the answer away, or leaves. False where the answer was wrong: it is asked on, with a complaint."""
+        if how == "done":
+            self.complaint = self.ends(self.text)
+            return not self.complaint
+        if self.changes is not None:
+            self.changes("")
+        if self.leaves is not None:
+            self.leaves()
+        return True
 
     def type(self, text: str) -> None:
         """Adds what can be shown of a text, typed or pasted."""
