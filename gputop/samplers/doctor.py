@@ -19,6 +19,7 @@ from gputop.samplers.host_fields import Machine
 from gputop.samplers.nvml import NvmlBackend
 from gputop.samplers.nvml_library import Absent, code_of, text
 from gputop.samplers.protocol import GpuBackend, S, unheard
+from gputop.wire import cards
 
 PATIENCE_S = 10.0
 """How long a driver may take to answer: without persistence mode it initialises for seconds a GPU."""
@@ -161,7 +162,12 @@ def psutil_works() -> list[Check]:
 
 
 def proc_readable() -> list[Check]:
-    """Whether other users' processes are to be seen: with hidepid they are not."""
+    """Whether other users' processes are to be seen: with hidepid they are not. Whether it is this pid namespace's."""
+    if cards.foreign_proc():
+        mend = "mount it in the namespace (`unshare --mount-proc`, `bwrap --proc /proc`)"
+        return [
+            Check("/proc", "warn", "it is another pid namespace's: its numbers are other processes than here", mend)
+        ]
     try:
         proc.of(1)
     except FileNotFoundError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -124,7 +125,9 @@ def _memory(_machine: Machine) -> dict[str, Any]:
 
 
 def _swap(machine: Machine) -> dict[str, Any]:
-    used = psutil.swap_memory().used
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that /proc/vmstat is not there is told by what is missing
+        used = psutil.swap_memory().used
     pages = None
     for line in proc.read("/proc/vmstat", 1 << 15).splitlines():
         if line.startswith(b"pswpin "):

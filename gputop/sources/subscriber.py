@@ -35,7 +35,7 @@ ALIGNED_NS = 5_000_000
 RECEIVE_HWM = 256
 CHECK_NS = S
 SILENT_NS = 3 * S
-"""A run whose pid is another process's by now is gone after so long without a word: alive, it speaks every second."""
+"""A run of whose process there is some doubt is gone after so long without a word: alive, it speaks every second."""
 
 
 class NoPlace(Exception):  # noqa: N818
@@ -58,6 +58,7 @@ class Stream:
         self.host: str | None = None
         self.start: int | None = None
         self.heard_ns = now_ns
+        self.carded = False
         self.over = False
 
     def hello(self, oldest: int) -> None:
@@ -288,6 +289,7 @@ class Subscriber:
         cards.find("view", directories, sweep=True)
         for stream in self._streams.values():
             self._overdue(stream, now, out)
+            stream.carded |= stream.run_id in self.known
             if not stream.over and stream.pid is not None and stream.run_id not in self.known and _gone(stream, now):
                 stream.over = True
                 out.append(
@@ -336,13 +338,15 @@ class Subscriber:
 
 def _gone(stream: Stream, now: int) -> bool:
     """Whether the run's process is not there any more, as far as this machine can tell: none has its number, or one
-    that has started at another time while the run says nothing more."""
+    that has started at another time. One whose card was never seen here may be another pid namespace's, with numbers of
+    its own: then it must be silent too."""
     if stream.host != os.uname().nodename or stream.pid is None:
         return False
+    silent = now - stream.heard_ns > SILENT_NS
     start = cards.process_start(stream.pid)
     if start is None:
-        return not (cards.foreign_proc() and cards.answers(stream.pid))
-    return start != (stream.start or start) and now - stream.heard_ns > SILENT_NS
+        return (stream.carded or silent) and not (cards.foreign_proc() and cards.answers(stream.pid))
+    return start != (stream.start or start) and silent
 
 
 def _no_place(env: Mapping[str, str], failed: Mapping[Path, str]) -> str:

@@ -102,3 +102,10 @@ def test_a_fault_of_a_check_is_a_failed_check() -> None:
         raise ValueError("odd")
 
     assert doctor.asked(broken) == [Check("broken", "fail", "ValueError: odd")]
+
+
+def test_a_proc_of_another_pid_namespace_is_a_warning_with_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.readlink", lambda path: "4711" if path == "/proc/self" else path)
+    (check,) = doctor.proc_readable()
+    assert (check.state, "another pid namespace" in check.finding) == ("warn", True)
+    assert "--mount-proc" in (check.mend or "")

@@ -191,3 +191,20 @@ def test_the_backend_follows_what_it_is_told() -> None:
     backend.follow(Targets(pids={os.getpid(): "mine"}, cmdline=False))
     (followed,) = [record for record in backend.sample(2 * S) if isinstance(record, Process) and record.run_id]
     assert (followed.run_id, followed.cmdline, followed.name) == ("mine", None, proc.of(os.getpid()).name)
+
+
+def test_a_kernel_that_keeps_no_vmstat_costs_one_figure_and_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = open
+
+    def refused(path: object, *args: object, **more: object) -> object:
+        if str(path) == "/proc/vmstat":
+            raise FileNotFoundError(path)
+        return real(path, *args, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("builtins.open", refused)
+    monkeypatch.setattr(proc, "read", lambda path, size=4096: b"")
+    machine = Machine()
+    machine.now_ns = S
+    machine.answers.gather(machine, S, lambda _call: None)
+    assert "swap_in_bytes_s" in machine.answers.unsupported
+    assert machine.answers.values["swap_used_bytes"] >= 0

@@ -195,6 +195,15 @@ def test_a_trainer_whose_number_is_another_process_by_now_is_lost_once_it_is_sil
     assert not _gone(stream, 100 * SILENT_NS)
 
 
+def test_a_trainer_of_another_pid_namespace_that_speaks_is_not_lost() -> None:
+    stream = Stream("a", 0)
+    stream.host, stream.pid = os.uname().nodename, 2**22 + 1  # no such number here, and its card is not to be seen
+    assert not _gone(stream, SILENT_NS)
+    assert _gone(stream, SILENT_NS + 1)
+    stream.carded = True
+    assert _gone(stream, 1)
+
+
 def test_leaving_takes_card_and_socket_away(subscriber: Subscriber, short_dir: Path) -> None:
     assert {path.suffix for path in short_dir.iterdir()} == {".json", ".sock"}
     subscriber.close()
