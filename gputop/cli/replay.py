@@ -95,7 +95,8 @@ def _retell(recording: Recording, info: Info, from_ns: int | None) -> int:
     progress.clear()
     if not told:
         where = "" if from_ns is None else "from there on "
-        print(f"gputop: no training run to tell of {where}in {recording.path}", file=sys.stderr)
+        why = "" if info.runs else ": it holds neither a run nor steps, nor one process that a GPU listed alone"
+        print(f"gputop: no training run to tell of {where}in {recording.path}{why}", file=sys.stderr)
     tell(recording.warnings)
     return 0
 

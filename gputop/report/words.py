@@ -55,7 +55,7 @@ def _lines(report: Json, paper: Paper) -> Iterator[str]:
         yield from _run(lead, members, job, report, paper)
     if not runs:
         yield ""
-        yield "no training run in this trace"
+        yield "no training run in this trace: it holds neither a run nor steps, nor one process that a GPU listed alone"
     yield ""
     yield from _machine(report, paper)
     for warning in report["warnings"]:

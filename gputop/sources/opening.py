@@ -22,6 +22,9 @@ Progress = Callable[[float], None]
 TOLD_EVERY = 5_000
 """Records between two words of how far it has come."""
 
+LOOKED_THROUGH_BYTES = 64 * 2**20
+"""A trace that tells of no run is looked through for one as a whole where it is no larger: it must fit in memory."""
+
 COMMITTED = 20_000
 """Records written at once at the most."""
 
@@ -44,7 +47,8 @@ def _imported(path: Path, progress: Progress | None) -> Recording:
     """The records of a trace in a temporary recording, which goes with its reader."""
     reader = trace.TraceReader(path)
     writer = Writer(None, now_ns=0)
-    if not _write(writer, _told(reader, path, progress)):
+    ordered = _write(writer, _told(reader, path, progress))
+    if not ordered or (not reader.runs and path.stat().st_size <= LOOKED_THROUGH_BYTES):
         writer.close(0)
         records, _ = trace.read(path)
         writer = Writer(None, now_ns=0)

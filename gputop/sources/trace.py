@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -50,6 +51,11 @@ class TraceReader:
         self.position = 0
         """Bytes read so far."""
         self._known: set[str] = set()
+
+    @property
+    def runs(self) -> int:
+        """Runs met so far."""
+        return len(self._known)
 
     def __iter__(self) -> Iterator[AnyRecord]:
         """The records. Raises Unreadable; a pipe or device, which may have no end, is not read."""
@@ -145,14 +151,19 @@ def read(path: Path) -> tuple[list[AnyRecord], list[str]]:
 
 def _unannounced(records: list[AnyRecord]) -> list[Run]:
     """The run of a trace of a GPU and a process alone, of which no record tells: the process that was looked at as a
-    training is, with its main thread or its workers."""
-    if any(isinstance(record, Run) for record in records) or not any(isinstance(record, Gpu) for record in records):
+    training is, with its main thread or its workers, else the only one that the driver listed more than once."""
+    if any(isinstance(record, Run) for record in records):
         return []
+    gpus = [record for record in records if isinstance(record, Gpu)]
     processes = [record for record in records if isinstance(record, Process)]
-    for record in processes:
-        if record.main_thread_cpu_pct is not None or record.workers:
-            return [Run(t=records[0].t, run_id=f"unannounced-{record.pid}", pid=record.pid, host=record.host)]
-    return []
+    found = [(one.pid, one.host) for one in processes if one.main_thread_cpu_pct is not None or one.workers]
+    if gpus and not found:
+        listed = Counter((one.pid, gpu.host) for gpu in gpus for one in gpu.processes or ())
+        often = [who for who, count in listed.items() if count > 1]
+        found = often if len(often) == 1 else []
+    return [
+        Run(t=records[0].t, run_id=f"unannounced-{pid}", pid=pid, host=host) for pid, host in found[: 1 if gpus else 0]
+    ]
 
 
 def in_order(record: AnyRecord) -> tuple[int, int]:

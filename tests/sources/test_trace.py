@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gputop.codec import to_json
-from gputop.records import Gpu, Process, Run, Step
+from gputop.records import Gpu, GpuProcess, Process, Run, Step
+from gputop.sources.opening import open_recording
 from gputop.sources.trace import NAMED_FAULTS, Unreadable, read
 
 RUN = Run(t=1, run_id="a", pid=1, host="h", schema=1)
@@ -88,3 +89,18 @@ def test_a_gpu_and_a_process_alone_are_a_run_though_no_record_says_so(tmp_path: 
     for lines in ([board, desktop], [training], [RUN, board, training]):
         found, _ = read(trace(tmp_path / "u.jsonl", *map(to_json, lines)))
         assert [record for record in found if isinstance(record, Run)] == [one for one in lines if one is RUN]
+
+
+def test_one_process_that_the_driver_lists_again_and_again_is_a_run_in_reports_and_replays(tmp_path: Path) -> None:
+    """A replay of such a trace showed no verdict, a report one."""
+
+    def listed(t: int, *pids: int) -> str:
+        return to_json(Gpu(t=t, host="h", gpu_uuid="g", processes=[GpuProcess(pid=pid) for pid in pids])).decode()
+
+    for lines, found in (([(1, 7), (2, 7)], [7]), ([(1, 7), (2, 8)], []), ([(1, 7, 8), (2, 7, 8)], [])):
+        path = tmp_path / "t.jsonl"
+        path.write_text("".join(listed(*line) + "\n" for line in lines))
+        assert [record.pid for record in read(path)[0] if isinstance(record, Run)] == found
+        recording = open_recording(path)
+        assert [record.pid for record in recording.records() if isinstance(record, Run)] == found
+        recording.close()
