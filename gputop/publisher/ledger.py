@@ -190,7 +190,20 @@ class Ledger:
 
     def close(self, source: Source, now: int) -> None:
         """The pass is over: exhausted, or its iterator dropped."""
+        before = self.loop.seg
         self.loop.close(source, now)
+        if self.loop.seg is not before:
+            self._given_away(now)
+
+    def _given_away(self, now: int) -> None:
+        """Time up to `now` is given to what came before the open request, if one is open: it waits from now on.
+
+        Nothing is marked within a request, but that a pass ends which is dropped just then, and what is left of a
+        request that an interrupt has ended without a word.
+        """
+        if self._asked is not None:
+            source, _, construct = self._asked
+            self._asked = source, now, construct
 
     # Marks
 
@@ -214,6 +227,8 @@ class Ledger:
         if token is None:
             return None
         seg, depth, _ = token
+        if self._asked is not None:
+            self._given_away(now)
         if seg is not self.loop.seg or seg.into is not None:
             found = self._owner(seg, depth, now)
             if found is None:
@@ -343,6 +358,7 @@ class Ledger:
             self._turns = False
             if self._bare is not None and self._requests == 0:
                 self.loop.turn(self._bare, now)
+                self._given_away(now)
 
     def copied(self, start: int, end: int, nbytes: int, pageable: int, blocking: int) -> None:
         """A copy to the device was made: the batch is being handed over, so what came before it was no forward work."""

@@ -218,6 +218,8 @@ class Loop:
 
     def turn(self, source: Source, now: int) -> None:
         """The next step of a loop without a loader begins."""
+        while self.levels:
+            self.leave_level(now)
         source.steady = source.steady + 1 if self.train is not None and self.train.source is source else 0
         if self.train is not None:
             self._told(self.train)
