@@ -193,8 +193,10 @@ def ranks(make: Callable[[int], dict[str, Any]], world: int = 4) -> list[AnyReco
     """The records of a job's ranks "r0", "r1", ..., each with the trace that `make(rank)` describes."""
     out: list[AnyRecord] = []
     for rank in range(world):
+        fields = make(rank)
         run = {"rank": rank, "world_size": world, "device": f"cuda:{rank}", "script": "train.py"}
-        for record in trace(run=run, seed=rank, **make(rank)):
+        run |= fields.pop("run", {})
+        for record in trace(run=run, seed=rank, **fields):
             changes: dict[str, Any] = {"run_id": f"r{rank}"} if hasattr(record, "run_id") else {}
             if isinstance(record, Run):
                 changes["pid"] = PID + rank

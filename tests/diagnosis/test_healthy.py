@@ -10,7 +10,7 @@ import pytest
 
 from gputop.records import AnyRecord
 from gputop.report.judged import judge_trace
-from tests.diagnosis.builder import GPU_BYTES, MS, RUN_ID, S, busy, trace, workers
+from tests.diagnosis.builder import GPU_BYTES, MS, RUN_ID, S, busy, ranks, trace, workers
 
 HEALTHY = {"gpu-bound", "cpu-bound", "small-model", "unknown", "warmup"}
 """What may be said of a loop in order."""
@@ -67,6 +67,39 @@ def healthy(seed: int) -> list[AnyRecord]:
     )  # fmt: skip
 
 
+def healthy_job(seed: int, world: int, seconds: int) -> list[AnyRecord]:
+    """Ranks that do the same: each is last now and then, and none often. They wait for each other in an exchange that
+    is marked, or in backward, timed by the host alone or by the device too."""
+    random = Random(seed)
+    between = random.uniform
+    step, jitter, exchange = (
+        random.choice([20, 60, 150, 400]) * between(0.7, 1.4),
+        between(0.01, 0.05),
+        between(0.01, 0.06),
+    )
+    marked, timed, on_gpu = random.random() < 0.5, random.random() < 0.6, random.random() < 0.8
+    n = max(25, min(600, round(1000 * seconds / step)))
+    own = [[step * (1 + between(-jitter, jitter)) for _ in range(n)] for _ in range(world)]
+    lengths = [max(times) + exchange * step for times in zip(*own, strict=True)]
+    parts = {"data": 0.01, "forward": 0.31, "backward": 0.6, "optimizer": 0.08}
+
+    def of_rank(rank: int) -> dict[str, Any]:
+        def each(i: int) -> dict[str, Any]:
+            phases = {name: part * own[rank][i] for name, part in parts.items()}
+            meeting = "comm" if marked else "backward"
+            phases[meeting] = phases.get(meeting, 0.0) + lengths[i] - own[rank][i]
+            fields: dict[str, Any] = {"phases": phases}
+            if timed and on_gpu:
+                fields["gpu_ns"] = {name: round(ms * MS) for name, ms in phases.items() if name != "data"}
+                fields |= {"gpu_idle_ns": {"data": round(0.3 * phases["data"] * MS)}, "queue_empty": 0.05}
+            return fields
+
+        device = {"gpu": busy()} if on_gpu else {"run": {"device": "cpu"}, "no_gpu": True}
+        return {"phases": {}, "jitter": 0.0, "n": n, "each": each, **device}
+
+    return ranks(of_rank, world)
+
+
 def accused(seed: int) -> list[str]:
     """The faults that are named in a healthy loop; and a change of the verdict sooner than a minute after another."""
     segments = judge_trace(healthy(seed), "test").watch.judges[RUN_ID].segments
@@ -84,3 +117,22 @@ def test_a_healthy_loop_is_not_accused(seed: int) -> None:
 @pytest.mark.slow
 def test_two_hundred_healthy_loops_are_not_accused() -> None:
     assert {seed: found for seed in range(1000, 1200) if (found := accused(seed))} == {}
+
+
+def accused_job(seed: int, world: int, seconds: int) -> set[str]:
+    """The faults that are named on any rank of a healthy job."""
+    judges = judge_trace(healthy_job(seed, world, seconds), "test").watch.judges
+    assert len(judges) == world
+    return {segment.cause for judge in judges.values() for segment in judge.segments} - HEALTHY
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_rank_of_a_healthy_job_is_accused(seed: int) -> None:
+    assert not accused_job(seed, 2 + seed % 3, 25)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_two_hundred_healthy_jobs_are_not_accused() -> None:
+    worlds = (2, 4, 8)
+    assert {seed: found for seed in range(1000, 1200) if (found := accused_job(seed, worlds[seed % 3], 40))} == {}

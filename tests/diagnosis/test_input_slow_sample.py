@@ -151,3 +151,22 @@ def test_a_loader_that_takes_batches_in_any_order_is_held_up_by_none_of_them() -
             },
         ),
     )
+
+
+def test_neighbours_on_the_cores_say_nothing_of_workers_that_sleep() -> None:
+    """A real loop whose workers waited at 1 % of a core each, beside others that had 1.6 of 2: it was 0.42 sure."""
+    expect(
+        CAUSE,
+        trace(
+            {"data": 1, "forward": 2, "backward": 2.5, "optimizer": 5.5},
+            n=400,
+            each=lambda i: {"phases": {"data": 420 if i % 20 == 7 else 1}, "late_ready": 5},
+            run={"device": "cpu", "cores_allowed": 2},
+            no_gpu=True,
+            loader={"num_workers": 4, "in_order": True},
+            host={"cpu_pct": 96, "cores": 2},
+            process={"cpu_pct": 33, "main_thread_cpu_pct": 33, "main_thread_wait_pct": 4, "tree_cpu_pct": 37,
+                     "workers": workers(4, 1, wait_pct=0, state="S")},
+        ),
+        0.6,
+    )  # fmt: skip

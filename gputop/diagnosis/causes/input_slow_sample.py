@@ -44,7 +44,7 @@ def examine(facts: Facts) -> Candidate | None:
     tail = longest / form.median_ms if form.median_ms > 0 else None
     case.at_least("long waits over the median one", tail, IRREGULAR, "x", "steps", 2.0)
     left = [share for share in (wait.room_share, wait.free_share) if share is not None]
-    if left and min(left) < FREE_SHARE:
+    if left and min(left) < FREE_SHARE and not wait.waiting:
         case.at_least("usable cores that are left", 100 * min(left), 100 * FREE_SHARE, "%", "host", 3.0)
     in_order = facts.loader.in_order if facts.loader else None
     if in_order is not None:
