@@ -75,7 +75,7 @@ def test_ascii_is_asked_for_in_any_locale(trace: Path, short_dir: Path) -> None:
 
 def test_the_screen_over_a_recording_is_ascii_in_a_poor_locale(trace: Path) -> None:
     with Terminal("replay", str(trace), "--from", "20s", module="gputop", env={"LC_ALL": "C"}) as terminal:
-        terminal.wait_for(b"INPUT-WORKERS", 20)
+        terminal.wait_for(b"INPUT-WORKERS")
         terminal.press(b"i")
         terminal.read(0.5)
         terminal.press(b"q")

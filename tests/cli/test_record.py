@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "run.gputop"
 
 
-def until(true: object, *, seconds: float = 40) -> None:
+def until(true: object, *, seconds: float = 60) -> None:
     """Wait for something to be so."""
     assert callable(true)
     deadline = time.monotonic() + seconds
@@ -84,8 +84,8 @@ def test_a_signal_ends_it_and_leaves_one_plain_file(short_dir: Path, file: Path,
         until(lambda: Path(f"{file}-wal").exists())
         began = time.monotonic()
         child.send_signal(number)
-        said = child.communicate(timeout=20)[0]
-        assert time.monotonic() - began < 3
+        said = child.communicate(timeout=60)[0]
+        assert time.monotonic() - began < 15
     assert child.returncode == code
     assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d recorded 0 steps of 0 runs in [\d.]+ s, \d+ kB$", said, re.M)
     closed(file).close()
@@ -98,14 +98,14 @@ def test_under_nohup_a_hangup_is_nothing(short_dir: Path, file: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(0.5)
         child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=20)
+        child.communicate(timeout=60)
     assert child.returncode == 0
     closed(file).close()
 
 
 def test_a_log_that_cannot_be_written_ends_nothing(short_dir: Path, file: Path) -> None:
     with open("/dev/full", "w") as log, recorder(short_dir, str(file), "--seconds", "0.7", stdout=log) as child:
-        assert child.wait(30) == 0
+        assert child.wait(60) == 0
     closed(file).close()
 
 
@@ -140,7 +140,7 @@ def test_a_file_that_is_being_recorded_is_refused(short_dir: Path, file: Path) -
         assert f"is being recorded by process {child.pid}" in other.stderr
         assert other.stderr.count("\n") == 1
         child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=20)
+        child.communicate(timeout=60)
     closed(file).close()
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_is_being_recorded_is_refused(short_dir: Path, file: Path) -
 def test_of_many_that_begin_at_once_one_records(short_dir: Path, file: Path) -> None:
     with contextlib.ExitStack() as all_of_them:
         children = [all_of_them.enter_context(recorder(short_dir, str(file), "--seconds", "3")) for _ in range(3)]
-        codes = sorted((child.communicate(timeout=40), child.returncode)[1] for child in children)
+        codes = sorted((child.communicate(timeout=60), child.returncode)[1] for child in children)
     assert codes == [0, 1, 1]
     closed(file).close()
 
@@ -255,7 +255,7 @@ def test_a_full_disk_is_told_in_the_log_and_by_the_exit_code(short_dir: Path, sm
         while "the disk is full" not in (line := child.stdout.readline()):
             assert line
         child.send_signal(signal.SIGTERM)
-        said = child.communicate(timeout=20)[0]
+        said = child.communicate(timeout=60)[0]
     assert child.returncode == 1
     assert re.search(r"recorded 0 steps of 0 runs in [\d.]+ s, \d+ records lost, ", said)
     opened = Recording(file)
@@ -274,7 +274,7 @@ def test_what_trains_is_recorded_with_its_end(short_dir: Path, file: Path) -> No
             said.append(child.stdout.readline())
             assert said[-1]
         child.send_signal(signal.SIGTERM)
-        last = child.communicate(timeout=20)[0]
+        last = child.communicate(timeout=60)[0]
     opened = closed(file)
     (span,) = opened.info().runs
     assert span.ended == "ended"
@@ -328,7 +328,7 @@ def test_with_a_run_named_it_ends_when_that_ends(short_dir: Path, file: Path) ->
         (card,) = short_dir.glob("run-*.json")
         run_id = card.stem.removeprefix("run-")
         done = gputop("record", str(file), "--run", run_id, directory=short_dir)
-        assert training.wait(10) == 0
+        assert training.wait(60) == 0
     assert done.returncode == 0
     assert f"until run {run_id} ends" in done.stdout
     opened = closed(file)
@@ -356,7 +356,7 @@ def test_the_command_is_the_same_process_and_has_no_child(short_dir: Path, file:
     with subprocess.Popen(
         line, env=environment(short_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
-        out, err = child.communicate(timeout=40)
+        out, err = child.communicate(timeout=60)
     pid, mark = out.split()
     assert int(pid) == child.pid
     assert mark.startswith(f"{child.pid}:")
@@ -437,7 +437,7 @@ def test_what_ends_it_before_the_command_leaves_neither_file_nor_recorder(
         f"    os.kill(os.getpid(), {int(number)})\n"
         f"detached._answer = answer; main(['run', '--record', {str(file)!r}, '--', 'true'])"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=environment(short_dir), timeout=40, check=False)
+    done = subprocess.run([sys.executable, "-c", script], env=environment(short_dir), timeout=60, check=False)
     assert done.returncode == (130 if number == signal.SIGINT else -number)
     until(lambda: not list(file.parent.iterdir()))
     until(lambda: not list(short_dir.glob("view-*")))
@@ -453,7 +453,7 @@ def test_a_signal_in_its_first_moments_leaves_no_file_unless_the_command_began(s
             began.add(f"{delay_ms}.gputop")
         os.killpg(child.pid, number)
         children.append(child)
-    assert 0 not in [child.wait(40) for child in children]
+    assert 0 not in [child.wait(60) for child in children]
     until(lambda: not list(short_dir.glob("view-*")))
     until(lambda: {one.name for one in tmp_path.iterdir()} == began)
 
@@ -466,7 +466,7 @@ def test_ctrl_c_reaches_the_training_and_the_recorder_hears_its_last_words(short
         until(lambda: list(short_dir.glob("run-*.json")))
         time.sleep(0.7)
         os.killpg(child.pid, signal.SIGINT)
-        assert child.communicate(timeout=20)[0] == "interrupted\n"
+        assert child.communicate(timeout=60)[0] == "interrupted\n"
     assert child.returncode == 9
     opened = closed(file)
     assert opened.info().runs[0].ended == "ended"
@@ -503,7 +503,7 @@ def test_a_torch_loop_is_recorded_unchanged(short_dir: Path, file: Path) -> None
         until(lambda: list(short_dir.glob("run-*.json")), seconds=60)
         time.sleep(2)
         child.terminate()
-        assert child.wait(20) == -signal.SIGTERM
+        assert child.wait(60) == -signal.SIGTERM
     opened = closed(file)
     (span,) = opened.info().runs
     assert span.steps > 10

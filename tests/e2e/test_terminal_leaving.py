@@ -12,7 +12,7 @@ from tests.tui.ptys import Terminal, left_properly
 
 READY = b"confidence"
 
-IN_TIME_S = 1.5
+IN_TIME_S = 5.0
 """The budget is 0.5 s (see tests/benchmarks); a test run shares its cores, so only a hang fails here."""
 
 
@@ -67,7 +67,7 @@ def test_quitting_while_the_terminal_has_stopped_reading() -> None:
         time.sleep(0.5)
         terminal.press(b"q")
         began, status = time.monotonic(), 0
-        while not status and time.monotonic() - began < 5:
+        while not status and time.monotonic() - began < 30:
             pid, status = os.waitpid(terminal.pid, os.WNOHANG) if not status else (0, status)
             if pid:
                 break
@@ -90,7 +90,7 @@ def test_a_picture_that_will_not_close_does_not_hold_up_leaving() -> None:
 
 def test_a_crash_is_one_sentence_on_a_restored_terminal() -> None:
     with Terminal("view", "fail=1", "refresh=0.1") as terminal:
-        assert terminal.ended(15)[0] == 1
+        assert terminal.ended()[0] == 1
         assert left_properly(terminal.seen)
         said = terminal.seen.rpartition(b"\x1b[?25h")[2]
         assert b"the screen failed (RuntimeError: the picture broke)" in said
@@ -100,7 +100,7 @@ def test_a_crash_is_one_sentence_on_a_restored_terminal() -> None:
 
 def test_a_crash_with_debug_shows_where() -> None:
     with Terminal("view", "fail=1", "refresh=0.1", "debug=1") as terminal:
-        assert terminal.ended(15)[0] == 1
+        assert terminal.ended()[0] == 1
         assert b"Traceback" in terminal.seen
 
 
@@ -108,7 +108,7 @@ def test_suspending_gives_the_terminal_back_and_resuming_takes_it() -> None:
     with Terminal("view") as terminal:
         terminal.wait_for(READY)
         terminal.press(b"\x1a")
-        deadline, status = time.monotonic() + 5, 0
+        deadline, status = time.monotonic() + 60, 0
         while not status and time.monotonic() < deadline:
             terminal.read(0.02)
             _, status = os.waitpid(terminal.pid, os.WUNTRACED | os.WNOHANG)

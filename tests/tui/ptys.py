@@ -12,6 +12,7 @@ import struct
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +24,9 @@ KITTY = re.compile(rb"\x1b\[[<>=][0-9;]*u|\x1b\[\?[0-9]+\$p")
 
 CURSOR = b"\x1b[6n"
 """The question where the cursor is."""
+
+PATIENCE_S = 60.0
+"""What is waited for comes at once on a free machine; one that is slow and busy takes its time."""
 
 
 class Terminal:
@@ -98,10 +102,31 @@ class Terminal:
         self.seen += out
         return out
 
-    def wait_for(self, text: bytes, seconds: float = 10.0) -> None:
-        assert text in self.seen or text in self.read(seconds, text), self.lines()
+    def settle(self, seconds: float = 0.5) -> None:
+        """Read until nothing has come for this long."""
+        end = time.monotonic() + PATIENCE_S
+        while self.read(seconds) and time.monotonic() < end:
+            continue
 
-    def ended(self, seconds: float = 5.0) -> tuple[int, float]:
+    def wait_for(self, text: bytes, seconds: float = PATIENCE_S) -> None:
+        """Read until these bytes have come."""
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            assert time.monotonic() < end, self.lines()
+            self.read(0.5, text)
+
+    def shows(self, text: str | Callable[[list[str]], bool], seconds: float = PATIENCE_S) -> str:
+        """Read until the screen, as a person sees it, has this text or meets this condition; its lines as one text."""
+        end = time.monotonic() + seconds
+        while True:
+            lines = self.lines()
+            whole = "\n".join(lines)
+            if text in whole if isinstance(text, str) else text(lines):
+                return whole
+            assert time.monotonic() < end, whole
+            self.read(0.1)
+
+    def ended(self, seconds: float = PATIENCE_S) -> tuple[int, float]:
         """The exit code, and how long it took from now."""
         began = time.monotonic()
         while time.monotonic() - began < seconds:
