@@ -102,6 +102,10 @@ class Guard:
             if fd >= 0:
                 os.close(fd)
 
+    def blind(self) -> bool:
+        """Whether there is no terminal to be watched: it has vanished before anybody looked."""
+        return not self._fds
+
     def restored(self) -> None:
         """The app has ended and given the terminal back: only closing is left, and may take its own time."""
         self._restored = True

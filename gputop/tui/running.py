@@ -11,7 +11,7 @@ from os.path import isfile
 from shlex import quote
 
 from gputop.records import clean
-from gputop.tui.guard import Guard
+from gputop.tui.guard import LOST_TTY, Guard
 from gputop.tui.options import Options, Picture
 from gputop.tui.terminal import Terminal, examine
 
@@ -36,6 +36,9 @@ def run(picture: Picture, options: Options) -> int:
                 loop.call_soon_threadsafe(app.exit, code)
 
     guard = Guard(ask, picture.close)
+    if guard.blind():
+        picture.close()
+        return LOST_TTY
     own = checked(options.keys)[0].get("quit")
     quits = QUIT_KEYS if own is None else frozenset((*own.split(","), "ctrl+c"))
     meter = Meter()

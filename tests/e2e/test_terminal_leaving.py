@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,14 @@ def test_a_vanished_terminal_ends_it(nohup: bool) -> None:
         terminal.wait_for(READY)
         terminal.hang_up()
         assert terminal.ended() == (129, pytest.approx(0, abs=IN_TIME_S))
+
+
+def test_a_terminal_that_vanished_while_it_started_ends_it() -> None:
+    with Terminal("view", nohup=True) as terminal:
+        while b"tests.tui.child" not in Path(f"/proc/{terminal.pid}/cmdline").read_bytes():
+            time.sleep(0.001)
+        terminal.hang_up()
+        assert terminal.ended()[0] == 129
 
 
 def test_quitting_while_the_terminal_has_stopped_reading() -> None:

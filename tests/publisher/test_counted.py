@@ -316,11 +316,11 @@ def test_a_loop_that_is_left_early_ends_its_last_step_there(emitted: Given, back
     gputop.watch()
     train(upto=97)
     begun = time.monotonic_ns()
-    time.sleep(0.05)
+    time.sleep(0.3)
     steps, sums = over(emitted)
     assert count(steps, sums) == 2 * 97
     assert all(seg.end <= begun for seg in steps)
-    assert sum(one.max_ns for one in sums) < 50 * MS
+    assert max(one.max_ns for one in sums) < 300 * MS, "the pause is in no step"
 
 
 def test_an_error_in_a_counted_step_ends_the_pass_and_the_next_is_whole(
