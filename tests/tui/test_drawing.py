@@ -210,6 +210,8 @@ def test_the_last_word_of_the_proof_is_not_left_alone() -> None:
     assert proof(said, 98, 2) == [said[:66], said[67:]]
     assert proof(said, 120, 2) == [said]
     assert proof("one two three", 9, 2) == ["one two", "three"]
+    said = "GPU-BOUND healthy: the H100 80GB is the limit, busy 100 % of a 75 ms step by its own clock"
+    assert proof(said, 85, 2) == [said[:46], said[47:]]
 
 
 def test_the_chosen_run_is_always_in_the_strip() -> None:

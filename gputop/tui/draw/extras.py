@@ -11,8 +11,8 @@ from gputop.tui.draw.series import graph, nice_top, on_axis
 from gputop.tui.lines import Line, Span, crop, fit, wrap
 from gputop.view import RunView, View
 
-MOST_VALUE = 18
-"""Cells that the value of a signal takes at most."""
+USUAL_VALUE, MOST_VALUE = 12, 18
+"""Cells that values of signals have; not as many as they take, or the column would move with a digit."""
 
 
 def value_text(evidence: Evidence) -> str:
@@ -32,27 +32,30 @@ def threshold_text(evidence: Evidence) -> str:
     return f"{side} {figures.number(evidence.threshold, 2)}"
 
 
-def evidence_line(evidence: Evidence, width: int, limits: int) -> Line:
-    """One signal, its value, and its limit in `limits` cells: a tick when it speaks for the verdict, a cross when
-    against."""
+def evidence_line(evidence: Evidence, width: int, signals: int, values: int) -> Line:
+    """One signal, its value, and its limit, in columns of `signals` and `values` cells: a tick when it speaks for the
+    verdict, a cross when against."""
     mark = Span(" ✓ ", "good") if evidence.supports else Span(" ✗ ", "warn")
     if evidence.value is None:
         mark = Span(" – ", "dim")
-    value, limit = crop(value_text(evidence), MOST_VALUE), threshold_text(evidence)
-    room = max(8, width - 3 - limits - 4 - cell_len(value))
-    signal = crop(clean(evidence.signal, 120), room)
-    gap = " " * (room - cell_len(signal))
-    return fit([mark, Span(signal + gap), Span(f"  {value}"), Span(f"  {limit}", "dim")], width)
+    signal, value = crop(clean(evidence.signal, 120), signals), crop(value_text(evidence), values)
+    told = signal + " " * (signals - cell_len(signal)) + "  " + " " * (values - cell_len(value)) + value
+    return fit([mark, Span(told), Span(f"  {threshold_text(evidence)}", "dim")], width)
 
 
 def evidence(run: RunView, width: int) -> list[Line]:
-    """A heading, the evidence, then the verdict's notices."""
-    if not (run.verdict.evidence or run.verdict.notices):
+    """A heading, the evidence, then the verdict's notices. Values stand near what they are values of."""
+    items, notices = run.verdict.evidence, run.verdict.notices
+    if not (items or notices):
         return []
     lines = [fit([Span(" why this verdict", "dim")], width)]
-    limits = max((cell_len(threshold_text(item)) for item in run.verdict.evidence), default=0)
-    lines += [evidence_line(item, width, limits + 1) for item in run.verdict.evidence]
-    for text in run.verdict.notices:
+    limits = max((cell_len(threshold_text(item)) for item in items), default=0)
+    most = max((cell_len(value_text(item)) for item in items), default=0)
+    values = USUAL_VALUE if most <= USUAL_VALUE else MOST_VALUE
+    longest = max((cell_len(clean(item.signal, 120)) for item in items), default=0)
+    signals = max(8, min(longest, width - 3 - 2 - values - 2 - limits - 1))
+    lines += [evidence_line(item, width, signals, values) for item in items]
+    for text in notices:
         for index, part in enumerate(wrap(clean(text, 300), width - 5, 3)):
             lines.append(fit([Span("   " if index else " ! ", "warn"), Span(part, "dim")], width))
     return lines

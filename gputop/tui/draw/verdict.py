@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.cells import cell_len
 
 from gputop.records import Verdict, clean
@@ -51,15 +53,21 @@ def spoken(run: RunView, now_ns: int, width: int, height: int, *, attach: bool =
 
 
 def proof(text: str, cells: int, rows: int) -> list[str]:
-    """The sentence in rows; where only its last words would be left for the second, what it adds in brackets goes there
+    """The sentence in rows; where only its last words would be left for the second, the clause that they end goes there
     whole."""
     out = wrap(text, cells, rows)
-    said, bracket, added = text.partition(" (")
-    if len(out) == 2 and bracket and cell_len(out[1]) < cells // 3:
-        apart = [said.strip(), f"({added}"]
-        if all(cell_len(row) <= cells for row in apart):
-            return apart
-    return out
+    if len(out) != 2 or cell_len(out[1]) >= cells // 3:
+        return out
+    breaks = ((text[: match.start()].strip(), text[match.end() :].strip()) for match in _CLAUSES.finditer(text))
+    apart = [pair for pair in breaks if cells // 2 <= cell_len(pair[0]) <= cells and cell_len(pair[1]) <= cells]
+    if not apart:
+        return out
+    first, second = min(apart, key=lambda pair: abs(cell_len(pair[0]) - cell_len(pair[1])))
+    return [first, second]
+
+
+_CLAUSES = re.compile(r"\s+(?=\()|(?<=[,;:])\s+")
+"""Between two clauses: before a bracket, after a comma or its like."""
 
 
 def _headline(text: str, title: str, tone: str, width: int) -> Line:

@@ -64,10 +64,12 @@ def _columns(items: list[Evidence], width: int) -> tuple[Column, ...]:
     value = max((cell_len(value_text(item)) for item in items), default=0)
     value = max(5, min(20, value))
     signal = max((cell_len(clean(item.signal, 120)) for item in items), default=0)
-    return (
+    columns = (
         Column("signal", max(20, min(signal, width - 17 - value)), number=False), Column("value", value),
-        Column("limit", 9, number=False, rank=1), Column("from", 10, number=False, rank=2), Column("over", 6, rank=3),
+        Column("limit", 9, number=False, rank=1), Column("from", 10, number=False, rank=2),
     )  # fmt: skip
+    windows = any(item.window_s is not None for item in items)
+    return (*columns, Column("over", 6, rank=3)) if windows else columns
 
 
 def _evidence(title: str, items: list[Evidence], columns: tuple[Column, ...], width: int) -> list[Line]:
