@@ -285,12 +285,9 @@ def _extras(sight: Sight, width: int) -> dict[str, tuple[int, int, list[Line]]]:
     right = width // 2 if width >= 110 else 0
     left = width - right - 2 if right else width
     out = {"evidence": (0, left, extras.evidence(run, left))}
-    if right or not out["evidence"][2]:
-        out["phases"] = (
-            width - right if right else 0,
-            right or width,
-            extras.phases(run, calm_of(sight), right or width),
-        )
+    right = right if out["evidence"][2] else width  # with nothing beside them they begin at the left
+    if right:
+        out["phases"] = (width - right, right, extras.phases(run, calm_of(sight), right))
     return {name: block for name, block in out.items() if block[2]}
 
 
