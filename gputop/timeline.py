@@ -34,7 +34,7 @@ from gputop.records import (
 )
 from gputop.thinned import within_seconds
 from gputop.tracks import EXACT_NS, EXACT_STEPS, MIN_STEPS, WINDOW_NS, GpuTrack, HostTrack, RunTrack, S
-from gputop.window import DriverError, Peer, Window
+from gputop.window import DriverError, Window
 
 R = TypeVar("R", bound=Record)
 
@@ -222,7 +222,9 @@ class Timeline:
         """The run's last seconds up to `now_ns`, or with `whole` all that is held exactly. Raises KeyError."""
         track, asked_ns = self.runs[run_id], now_ns
         now_ns = min(now_ns, self.lived_until(track, now_ns))
-        steps = track.held(now_ns) if whole else track.recent(now_ns)
+        job = self._job(track)
+        since = min((t for one in job if (t := one.period_since(now_ns)) is not None), default=None)
+        steps = track.held(now_ns) if whole else track.recent(now_ns, since)
         from_ns = min(steps[0].t, now_ns - WINDOW_NS) if steps else now_ns - WINDOW_NS
         sample_from = min(from_ns, now_ns - WINDOW_NS)
         uuid, match = self.match(track.run)
@@ -252,8 +254,8 @@ class Timeline:
             worker=track.worker(now_ns - WORKER_NS, now_ns),
             events=_between(track.events, sample_from, now_ns),
             samplers=tuple(self.samplers.values()),
-            peers=(peers := tuple(self._peers(track, now_ns))),
-            own=track.peer(now_ns) if peers and not whole else None,
+            peers=tuple(one.peer(now_ns, since) for one in job[1:]),
+            own=track.peer(now_ns, since) if job[1:] and not whole else None,
             ended=track.ended is not None,
             error=_error(gpu, min(asked_ns, now_ns + AFTERMATH_NS)) if gpu else None,
         )
@@ -303,14 +305,14 @@ class Timeline:
             return Pid(track.process[-1].pid, run.start_ticks or track.process[-1].start_ticks)
         return _pid_of(run) if not gpus or any(gpu.host == run.host for gpu in gpus) else None
 
-    def _peers(self, track: RunTrack, now_ns: int) -> Iterator[Peer]:
+    def _job(self, track: RunTrack) -> list[RunTrack]:
+        """The run and the other ranks of its job that its window shows."""
         run = track.run
         if (run.world_size or 1) < 2:
-            return
+            return [track]
         others = [other for other in self.runs.values() if other is not track and _same_job(run, other)]
         stride = -(-len(others) // MAX_PEERS) if others else 1
-        for other in others[::stride]:
-            yield other.peer(now_ns)
+        return [track, *others[::stride]]
 
 
 def _same_job(run: Run, other: RunTrack) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from itertools import islice
 
 import msgspec
 
@@ -42,6 +44,17 @@ MIN_STEPS = 64
 WINDOW_NS = 10 * S
 WINDOW_STEPS = 20
 """A window is the last WINDOW_NS or WINDOW_STEPS steps, whichever reaches further back ..."""
+
+EPISODIC = frozenset(("eval", "checkpoint"))
+EPISODE_SHARE = 0.05
+"""... or reaches back over a whole period of what comes every so many steps: to the last but one step of which an
+evaluation or a save took this part ..."""
+
+EPISODES = 64
+"""Of those the latest are remembered."""
+
+PEER_SAMPLES = 10
+"""Samples of a process that the windows of its peers show."""
 
 WINDOW_MAX_STEPS = 500
 WINDOW_MIN_STEPS = 5
@@ -93,7 +106,8 @@ class RunTrack:
         self.gaps = 0
         self.forgot = False
         self.ended: str | None = None
-        self._recent: tuple[int, int, tuple[Step, ...]] = (0, -1, ())
+        self._recent: tuple[int, int, int | None, tuple[Step, ...]] = (0, -1, None, ())
+        self._episodes: deque[Step] = deque(maxlen=EPISODES)
         self._peer: Peer | None = None
         self._taken = 0
 
@@ -123,6 +137,8 @@ class RunTrack:
             phases = within(step.phases_ns, step.dur_ns)
             self._count(step.t, 1, step.dur_ns, phases, step.dur_ns, step.dur_ns, step.samples or 0)
             self.sketch.add(step.dur_ns)
+            if not EPISODIC.isdisjoint(phases) and _of_note(phases, step.dur_ns):
+                self._episodes.append(step)
 
     def add_fold(self, fold: Fold) -> None:
         """Take in steps that the publisher had summed before anyone listened."""
@@ -179,18 +195,29 @@ class RunTrack:
             index -= 1
         steps.insert(index, step)
 
-    def recent(self, now_ns: int) -> tuple[Step, ...]:
+    def recent(self, now_ns: int, since_ns: int | None = None) -> tuple[Step, ...]:
         """The finished steps of the window that ends now, oldest first, with their kinds decided; where only some of a
-        stretch are held, an even sample of its train steps."""
-        if self._recent[:2] != (now_ns, self._taken):
-            self._recent = (now_ns, self._taken, self._cut(now_ns))
-        return self._recent[2]
+        stretch are held, an even sample of its train steps. It reaches back to `since_ns` at least."""
+        asked = (now_ns, self._taken, since_ns)
+        if self._recent[:3] != asked:
+            self._recent = (*asked, self._cut(now_ns, since_ns))
+        return self._recent[3]
 
-    def peer(self, now_ns: int) -> Peer:
+    def period_since(self, now_ns: int) -> int | None:
+        """When the last but one step with an evaluation or a save of note began; None where no window reaches it."""
+        ended = [step for step in self._episodes if step.t + step.dur_ns <= now_ns and self.kind(step) != "eval"]
+        if len(ended) < 2:
+            return None
+        first, latest = ended[-2], self.steps[-1]
+        within_reach = now_ns - first.t <= EXACT_NS and latest.n - first.n < WINDOW_MAX_STEPS
+        return first.t if within_reach else None
+
+    def peer(self, now_ns: int, since_ns: int | None = None) -> Peer:
         """This rank as the windows of others show it."""
-        steps = self.recent(now_ns)
+        steps = self.recent(now_ns, since_ns)
         if self._peer is None or self._peer.steps is not steps or self._peer.run is not self.run:
-            self._peer = Peer(run=self.run, steps=steps)
+            latest = tuple(islice(reversed(self.process), PEER_SAMPLES))
+            self._peer = Peer(run=self.run, steps=steps, process=latest[::-1])
         return self._peer
 
     def worker(self, from_ns: int, to_ns: int) -> Site | None:
@@ -213,14 +240,14 @@ class RunTrack:
         steps = [step for step in self.steps if not step.partial and step.t + step.dur_ns <= now_ns]
         return tuple(step if step.kind == (kind := self.kind(step)) else _with_kind(step, kind) for step in steps)
 
-    def _cut(self, now_ns: int) -> tuple[Step, ...]:
+    def _cut(self, now_ns: int, since_ns: int | None) -> tuple[Step, ...]:
         out: list[Step] = []
         train = 0
         for step in reversed(self.steps):
             if step.t + step.dur_ns > now_ns:
                 continue
             age = now_ns - (step.t + step.dur_ns)
-            enough = train >= WINDOW_STEPS and age > WINDOW_NS
+            enough = train >= WINDOW_STEPS and age > WINDOW_NS and (since_ns is None or step.t < since_ns)
             too_old = age > EXACT_NS and train >= WINDOW_MIN_STEPS
             if enough or too_old or train >= WINDOW_MAX_STEPS or len(out) >= 4 * WINDOW_MAX_STEPS:
                 break
@@ -233,6 +260,12 @@ class RunTrack:
         steps = tuple(out)
         folds = within_seconds(self.folds, steps)
         return evenly(steps, folds) if folds else steps
+
+
+def _of_note(phases: Mapping[str, int], dur_ns: int) -> bool:
+    """Whether evaluating or saving takes a real part of the rest of a step."""
+    spent = sum(phases.get(name, 0) for name in EPISODIC)
+    return spent > EPISODE_SHARE * (dur_ns - spent)
 
 
 class GpuTrack:

@@ -10,11 +10,12 @@ from gputop.records import Alive, Burst, Event, Fold, Gpu, Host, Loader, Model, 
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """Another rank of the same job and its steps of the window. `seen` keeps what was read out of them: many windows of
-    one moment show the same peer."""
+    """Another rank of the same job, its steps of the window and the latest samples of its process. `seen` keeps what
+    was read out of them: many windows of one moment show the same peer."""
 
     run: Run
     steps: tuple[Step, ...]
+    process: tuple[Process, ...] = ()
     seen: dict[str, Any] = {}
 
 

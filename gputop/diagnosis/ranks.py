@@ -7,6 +7,7 @@ less its exchange, and the late one is the one that waits least in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ from gputop.diagnosis.loop import train_and_eval
 from gputop.diagnosis.numbers import median
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
 from gputop.diagnosis.timed import figures
-from gputop.records import Run, Step
+from gputop.records import Process, Run, Step, Worker
 from gputop.window import Peer, Window
 
 OWN = ("data", "h2d", "forward", HOST, *EPISODIC)
@@ -49,7 +50,8 @@ class Rank(msgspec.Struct, frozen=True):
     `exchange`: its mean time in the region that holds the exchange, by the device's clock; None where not known.
     `waits`: the same of each step by its number; `steps`: the steps themselves. `starved`: its device follows the
     host's launches. `host`: what its host takes, by role: in those of `FREE` no device makes it wait.
-    `ready`: batches that lie ready when it asks for one, on average over the most that ever did.
+    `ready`: batches that lie ready when it asks for one, on average over the most that ever did. `busy`: part of the
+    time that a worker of its loader computes, reads or has no core: no step can be shorter than that part of it.
     """
 
     rank: int
@@ -61,6 +63,7 @@ class Rank(msgspec.Struct, frozen=True):
     host: dict[str, float] = {}
     starved: bool = False
     ready: float | None = None
+    busy: float | None = None
 
     @property
     def total(self) -> float:
@@ -108,8 +111,9 @@ def ranks(facts: Facts) -> Ranks:
 
 def _compared(window: Window, mean_ms: float, accidents: bool) -> list[Rank]:
     sides = [(window.run, window.steps), *((peer.run, peer.steps) for peer in window.peers)]
-    marked = all(any("comm" in step.phases_ns for step in steps[-5:]) for _, steps in sides)
-    timed = all(any(step.gpu_ns and "backward" in step.gpu_ns for step in steps[-5:]) for _, steps in sides)
+    latest = [_latest(steps) for _, steps in sides]
+    marked = all(any("comm" in step.phases_ns for step in steps) for steps in latest)
+    timed = all(any(step.gpu_ns and "backward" in step.gpu_ns for step in steps) for steps in latest)
     inside = QUEUED if timed else OWN
     hidden = _side_by_side(window, How(inside, timed, accidents))
     if not marked:
@@ -117,6 +121,11 @@ def _compared(window: Window, mean_ms: float, accidents: bool) -> list[Rank]:
     said = _side_by_side(window, How(MARKED, timed, accidents))
     waits = _waiting(hidden)
     return hidden if waits > _waiting(said) and waits >= TELLS * mean_ms else said
+
+
+def _latest(steps: Sequence[Step]) -> list[Step]:
+    """A rank's latest training steps, which tell how its steps are marked."""
+    return list(islice((step for step in reversed(steps) if step.kind != "eval"), LEAST))
 
 
 def _side_by_side(window: Window, how: How) -> list[Rank]:
@@ -144,7 +153,8 @@ def _of_peer(peer: Peer, how: How) -> Rank | None:
     """A peer's own figures, worked out once for all windows that show it."""
     name = f"rank by {how}"
     if name not in peer.seen:
-        peer.seen[name] = _rank(peer.run, peer.steps, how)
+        rank = _rank(peer.run, peer.steps, how)
+        peer.seen[name] = rank and msgspec.structs.replace(rank, busy=_busy(peer.process))
     found: Rank | None = peer.seen[name]
     return found
 
@@ -199,6 +209,18 @@ def _with_untimed(device: dict[str, float], host: dict[str, float], whole: float
     wanted, room = sum(alone.values()), max(0.0, whole - sum(device.values()))
     scale = min(1.0, room / wanted) if wanted else 0.0
     return device | {name: ns * scale for name, ns in alone.items()}
+
+
+def _busy(samples: Sequence[Process]) -> float | None:
+    workers = [worker for sample in samples for worker in sample.workers or () if worker.cpu_pct is not None]
+    if not workers:
+        return None
+    return min(1.0, sum(map(_occupied, workers)) / len(workers))
+
+
+def _occupied(worker: Worker) -> float:
+    stuck = 100.0 if worker.state and worker.state.startswith(("D", "disk")) else 0.0
+    return ((worker.cpu_pct or 0.0) + (worker.wait_pct or 0.0) + stuck) / 100
 
 
 def _ready(train: Sequence[Step]) -> float | None:

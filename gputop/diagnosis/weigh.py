@@ -189,7 +189,11 @@ def _confidence(facts: Facts, winner: Candidate, candidates: list[Candidate]) ->
 
 def _no_rival(other: Candidate, winner: Candidate) -> bool:
     """Whether a candidate is no other answer: what is in order, or what makes the rank late that others wait for."""
-    return other.healthy or (winner.cause == straggler.ID and other.family in ("host", "input"))
+    return other.healthy or (winner.cause == straggler.ID and other.family in LATE_WITH)
+
+
+LATE_WITH = ("host", "input", "episodic")
+"""Families of what makes one rank late."""
 
 
 def coverage(facts: Facts) -> float:

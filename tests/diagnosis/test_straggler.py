@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.diagnosis.builder import both, busy, ranks
+from gputop.records import Process
+from tests.diagnosis.builder import HOST, PID, T0, S, both, busy, ranks, workers
 
 LATE: dict[str, tuple[int, int, dict[str, Any], dict[str, Any]]] = {
     "forward": (4, 2, {"forward": 60, "backward": 50}, {"forward": 30, "backward": 80}),
@@ -183,3 +184,46 @@ def test_what_comes_now_and_then_is_priced_over_whole_periods() -> None:
         said = both(records, f"r{number}")[0]
         assert said.cause == "straggler", said.headline
         assert said.speedup_limit == pytest.approx((25 * 71 + 1000) / (25 * 71), rel=0.08)
+
+
+LATE_DATA = {"data": 100, "forward": 20, "backward": 45, "optimizer": 5, "comm": 2}
+EARLY = LATE_DATA | {"data": 0, "comm": 102}
+
+
+def loading(busy_pct: float, **fields: Any) -> Any:
+    """Rank 1 is late with its data; every rank's loader workers are at work so much of the time."""
+
+    def rank(number: int) -> dict[str, Any]:
+        device = LATE_DATA if number == 1 else EARLY
+        made = {name: round(ms * 1e6) for name, ms in device.items()}
+        idle = {"data": made["data"]}
+        return {
+            "phases": device | {"comm": 0.1, "data": max(0.2, device["data"])}, "ms": 172, "queue_empty": 0.0,
+            "each": lambda _: {"gpu_ns": made, "gpu_idle_ns": idle}, "loader": {"num_workers": 4, "batch_size": 32},
+        } | fields  # fmt: skip
+
+    records = [record for record in ranks(rank, 2) if not isinstance(record, Process)]
+    end = max(record.t for record in records)
+    for number in range(2):
+        for second in range(int((end - T0) / S) + 1):
+            records.append(
+                Process(t=T0 + second * S, host=HOST, pid=PID + number, run_id=f"r{number}",
+                        workers=workers(4, 100.0 if number == 1 else busy_pct))
+            )  # fmt: skip
+    return records
+
+
+def test_a_cure_is_promised_no_more_than_the_others_loaders_allow() -> None:
+    for number in range(2):
+        said = both(loading(10.0), f"r{number}")[0]
+        assert said.cause == "straggler", said.headline
+        assert said.speedup_limit == pytest.approx(172 / 72, rel=0.05)
+    bounded = both(loading(70.0), "r0")[0]
+    assert bounded.cause == "straggler", bounded.headline
+    assert bounded.speedup_limit == pytest.approx(1 / 0.7, rel=0.02)
+
+
+def test_where_the_others_loaders_never_rest_either_no_rank_is_late() -> None:
+    for number in range(2):
+        said = both(loading(99.0), f"r{number}")[0]
+        assert said.cause.startswith("input-"), said.headline

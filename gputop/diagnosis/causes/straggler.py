@@ -51,16 +51,17 @@ def examine(facts: Facts) -> Candidate | None:
     late, following = order[0], order[1]
     if len(sides) == 2:
         usual = following.total
+    part = max(late.own, key=lambda part: late.own[part] - usual_of(sides, part))
     excess, step_ms = late.total - usual, late.step_ms
     by_step = lateness(sides, late)
     if by_step is not None:
         as_long = max(_with_masked(side, late) for side in sides if side is not late)
         step_ms = by_step.step_ms
         excess = min(by_step.ms - (as_long - following.total), step_ms - _launching(late))
+        excess = min(excess, step_ms * (1 - _loading(sides, late, part)))
     share = min(100.0, 100 * excess / step_ms)
     if share < LATE_PCT / 2:
         return None
-    part = max(late.own, key=lambda part: late.own[part] - usual_of(sides, part))
     case = Case(facts)
     case.at_least("time by which one rank is late", share, LATE_PCT, "%", "steps", 2.0)
     if len(sides) > 2:
@@ -102,8 +103,19 @@ def _launching(late: Rank) -> float:
     return sum(late.host.get(part, 0.0) for part in COMPUTE) if late.starved else 0.0
 
 
+def _loading(sides: Sequence[Rank], late: Rank, part: str) -> float:
+    """The part of a step that the busiest loader takes anyway, whose workers have to make a batch for each: the next
+    limit. The late rank's own counts where it is late with something else."""
+    return max((side.busy or 0.0 for side in sides if side is not late or part != "data"), default=0.0)
+
+
 def _all_starve(sides: Sequence[Rank], late: Rank) -> bool:
-    """Whether the others' loaders don't keep up either, or the late rank's own does, and something else delays it."""
+    """Whether the others' loaders don't keep up either, or the late rank's own does, and something else delays it.
+
+    Where their workers are seen, those say how far they could keep up.
+    """
+    if all(side.busy is not None for side in sides):
+        return False
     others = median([side.ready for side in sides if side is not late and side.ready is not None])
     return (others is not None and others < READY) or (late.ready is not None and late.ready >= READY)
 
