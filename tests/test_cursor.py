@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,7 @@ class Live(Plain):
 
     def poll(self, timeout_s: float) -> list[AnyRecord]:
         self.now += int(timeout_s * S)
-        due = [one for one in self.waiting_records if end_of(one) <= self.now]  # type: ignore[arg-type]
+        due = list(takewhile(lambda one: end_of(one) <= self.now, self.waiting_records))  # type: ignore[arg-type]
         del self.waiting_records[: len(due)]
         return due  # type: ignore[return-value]
 

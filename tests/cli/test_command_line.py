@@ -76,7 +76,7 @@ def test_once_with_nothing_training_is_idle(short_dir: Path) -> None:
     assert gputop("once", "--seconds", "0.3", "--fail-on", "idle", directory=short_dir).returncode == 1
 
 
-@pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
+@pytest.mark.parametrize("term", [pytest.param("dumb", marks=pytest.mark.slow), "xterm-256color"])
 def test_without_a_terminal_there_is_plain_text_and_an_end(short_dir: Path, term: str) -> None:
     done = gputop(directory=short_dir, env={"TERM": term})
     assert done.returncode == 0, done.stderr

@@ -52,9 +52,9 @@ def begun(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_late_viewer_hears_who_it_is_and_what_was_within_two_seconds(tmp_path: Path) -> None:
-    process = start(tmp_path, PLAIN.format(seconds=5, pause=0.01))
+    process = start(tmp_path, PLAIN.format(seconds=3.5, pause=0.01))
     begun(process)
-    time.sleep(1.0)  # the run must have a past before anyone listens
+    time.sleep(0.7)  # the run must have a past before anyone listens
     listener = Listener()
     came = time.time_ns()
     try:
@@ -156,9 +156,9 @@ def test_the_trainer_never_notices_a_viewer_that_stops_or_dies(tmp_path: Path) -
     def rss():
         return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     read, _ = blocks(lambda: os.path.exists("stopped"))
-    end = time.monotonic() + 1.5  # what waits for the viewer, at most, is soon there
+    end = time.monotonic() + 1  # what waits for the viewer, at most, is soon there
     blocks(lambda: time.monotonic() > end)
-    before, end = rss(), time.monotonic() + 3
+    before, end = rss(), time.monotonic() + 2
     unread, count = blocks(lambda: time.monotonic() > end)
     grown = rss() - before
     print(len(core.current.ring.held), core.current.sender.thread.is_alive(), unread / read, count, grown, flush=True)
@@ -177,7 +177,7 @@ def test_the_trainer_never_notices_a_viewer_that_stops_or_dies(tmp_path: Path) -
     assert alive == "True"
     assert float(ratio) < 10, "steps took as long as before, but for what else the cores are used for"
     assert int(count) > 10, "and went on"
-    assert int(grown) < 3 * 2**20, "bytes, over 3 s of nobody reading"
+    assert int(grown) < 3 * 2**20, "bytes, over 2 s of nobody reading"
 
 
 def test_a_trainer_out_of_descriptors_survives_a_viewer(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_trainer_out_of_descriptors_survives_a_viewer(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     taken = []
     n = 0
-    end = time.monotonic() + 4
+    end = time.monotonic() + 3
     print("begun", flush=True)
     def batches():
         while time.monotonic() < end:
@@ -240,7 +240,7 @@ def test_an_ordinary_end_takes_the_card_away_and_says_exit(tmp_path: Path, place
 def test_the_end_is_short_even_beside_a_stopped_viewer(tmp_path: Path, listener: Listener) -> None:
     code = """
     import gputop, time
-    for _ in gputop.steps(range(300)):
+    for _ in gputop.steps(range(200)):
         time.sleep(0.01)
     begun = time.monotonic()
     from gputop.publisher import core
@@ -263,7 +263,7 @@ def test_places_that_can_not_be_used_cost_nothing(tmp_path: Path, make: str, mon
     else:
         bad.symlink_to(tmp_path)
         monkeypatch.setenv("GPUTOP_DIR", str(bad))
-    assert int(finish(start(tmp_path, PLAIN.format(seconds=1.5, pause=0.01))).split()[-1]) > 20
+    assert int(finish(start(tmp_path, PLAIN.format(seconds=0.8, pause=0.01))).split()[-1]) > 10
 
 
 def test_importing_gputop_imports_nothing_heavy(tmp_path: Path) -> None:
@@ -335,6 +335,7 @@ def test_real_workers_of_each_start_method(tmp_path: Path, method: str, listener
 
 def test_gputop_run_watches_an_unmodified_script(tmp_path: Path, listener: Listener) -> None:
     command = (sys.executable, "-c", "from gputop.cli import main; main()", "run", "--")
+    unwatched = start(tmp_path, "print(train(loader(), steps=60))", torch=True, name="plain.py")
     process = start(tmp_path, "print(train(loader(), steps=60)); sys.exit(7)", torch=True, before=command)
     records = listener.until(event("exit"))
     out, err = process.communicate()
@@ -345,8 +346,7 @@ def test_gputop_run_watches_an_unmodified_script(tmp_path: Path, listener: Liste
     assert run.pid == process.pid
     assert run.script == "script.py"
     assert run.hooks == ["loader", "backward", "optimizer", "checkpoint", "model", "gc", "recompile", "comm", "compile"]
-    plain = finish(start(tmp_path, "print(train(loader(), steps=60))", torch=True))
-    assert out == plain, "the loss is the same to the last bit"
+    assert out == finish(unwatched), "the loss is the same to the last bit"
 
 
 def test_descriptors_are_what_they_were_after_stop(tmp_path: Path) -> None:
@@ -374,7 +374,6 @@ def test_a_child_of_multiprocessing_says_goodbye(tmp_path: Path, method: str) ->
     def rank():
         for _ in gputop.steps(range(300)):
             time.sleep(0.005)
-        time.sleep(0.5)
     if __name__ == "__main__":
         child = multiprocessing.get_context({method!r}).Process(target=rank)
         child.start()

@@ -157,7 +157,7 @@ def test_heads_tails_and_holes(
 
 def test_every_single_page_may_be_lost(sound: Path, original: Bag, tmp_path: Path) -> None:
     data = sound.read_bytes()
-    for number in range(0, len(data) // PAGE, 3):
+    for number in range(0, len(data) // PAGE, 5):
         got, found = saved(damaged(tmp_path, zeroed(data, number * PAGE, PAGE)))
         named = Counter({named_anew(one, found, original): count for one, count in got.items()})
         assert named - original == Counter(), number
@@ -176,7 +176,7 @@ def named_anew(one: bytes, found: Recovery, original: Bag) -> bytes:
     return one
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_flipped_bytes_cost_the_records_they_hit(sound: Path, original: Bag, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -195,7 +195,7 @@ def test_flipped_bytes_cost_the_records_they_hit(sound: Path, original: Bag, tmp
     assert share(got, original) >= 0.5
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_pages_of_noise_and_pages_in_the_wrong_place(sound: Path, original: Bag, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -364,7 +364,7 @@ def unordered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(at=st.floats(0, 61), played=st.floats(0.1, 8))
 def test_seek_and_play_give_what_playing_from_the_beginning_gives(unordered: Path, at: float, played: float) -> None:
     recorded = Recording(unordered)
@@ -383,7 +383,7 @@ def test_seek_and_play_give_what_playing_from_the_beginning_gives(unordered: Pat
 ORDERS = ("play", "pause", "to_end", "faster", "slower", "toggle_skip_idle", "seek", "next", "back", "wait")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(orders=st.lists(st.tuples(st.sampled_from(ORDERS), st.floats(-20, 140)), max_size=25))
 def test_any_orders_leave_a_position_that_makes_sense(unordered: Path, orders: list[tuple[str, float]]) -> None:
     hands = Hands(Recording(unordered))
