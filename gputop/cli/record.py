@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -131,11 +132,29 @@ def _is_new(path: Path) -> bool:
     try:
         if path.is_dir():
             raise click.UsageError(f"{path} is a folder; name a file in it, e.g. {path / 'run.gputop'}")
+        _refuse_loop(path.parent)
         if not path.parent.is_dir():
             raise click.UsageError(f"there is no folder {path.parent}; make it first")
+        _refuse_loop(path)
+        if path.is_symlink() and not (target := Path(os.path.realpath(path))).parent.is_dir():
+            raise click.UsageError(
+                f"{path} is a link to {target}, and there is no folder {target.parent}; make it first"
+            )
         return not path.exists()
     except OSError as error:
         raise Failure(f"can't record to {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _refuse_loop(path: Path) -> None:
+    """Raise UsageError where links lead in a circle: there is no file behind such a name."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise click.UsageError(f"{path} is a link that leads back to itself; name another file") from None
 
 
 def _open(path: Path, limits: Limits, cmdlines: bool) -> Recorder:

@@ -18,6 +18,7 @@ from gputop.recording.errors import Unreadable
 from gputop.recording.header import refuse_foreign
 from gputop.recording.past import RECORDED, Info, Past, RunSpan, Tier
 from gputop.recording.schema import PHASES, SUMS, TABLES, Row, Table
+from gputop.recording.sqlite import Connection
 from gputop.recording.tiering import totals_of, unpack_sketch
 from gputop.recording.timeindex import TimeIndex
 from gputop.recording.unfinished import is_unfinished, undo
@@ -357,7 +358,7 @@ class _Lookup(dict[int, str]):
 def _open(path: Path, warnings: list[str]) -> sqlite3.Connection:
     """Open a file to read. Where nothing beside it can be written (read-only media), it is read as it lies."""
     name = path.resolve().as_uri()
-    db = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
+    db = _connect(f"{name}?mode=ro")
     try:
         db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except _DAMAGE as error:
@@ -370,8 +371,14 @@ def _open(path: Path, warnings: list[str]) -> sqlite3.Connection:
                 f"{path} was being written when its recorder was killed, and can't be mended where it lies: "
                 f"records may be missing or wrong; copy it with {path.name}-journal to where you may write"
             )
-        db = sqlite3.connect(f"{name}?{how}", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
+        db = _connect(f"{name}?{how}")
     return db
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        uri, uri=True, timeout=2.0, isolation_level=None, check_same_thread=False, factory=Connection
+    )
 
 
 def _now_ns() -> int:

@@ -1,11 +1,11 @@
-"""SQLite's errors as those of a file: what happened to the disk, in the words of an OSError."""
+"""SQLite as any file: its errors say what happened to the disk, and what is forgotten is closed."""
 
 from __future__ import annotations
 
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _DISK = (
@@ -35,3 +35,12 @@ def as_disk_errors(path: Path | str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise disk_error(error, path) from None
+
+
+class Connection(sqlite3.Connection):
+    """A connection that is closed, as any file is, when nobody holds it any more: from Python 3.13 on SQLite's own
+    complains of that."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.Error):
+            self.close()

@@ -24,7 +24,7 @@ from gputop.recording.minute import Key, Minute, Minutes
 from gputop.recording.naming import JOURNALS
 from gputop.recording.packing import Texts, fit
 from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, TABLES, Row, Shape
-from gputop.recording.sqlite import as_disk_errors, disk_error
+from gputop.recording.sqlite import Connection, as_disk_errors, disk_error
 from gputop.recording.writing import beat, claim, forget, new_token, release
 from gputop.records import SCHEMA, Gpu, Process, Record, Run, Step, implausible
 from gputop.version import __version__
@@ -90,7 +90,7 @@ class Writer:
     def _connect(self, journal: Journal, now_ns: int) -> None:
         """Open the file. Raises sqlite3.Error and Busy."""
         name = str(self.path) if self.path is not None else ""
-        self._db = sqlite3.connect(name, timeout=2.0, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(name, timeout=2.0, isolation_level=None, check_same_thread=False, factory=Connection)
         self._token = new_token()
         try:
             self._prepare(journal, now_ns)

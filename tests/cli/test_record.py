@@ -158,6 +158,9 @@ def test_of_many_that_begin_at_once_one_records(short_dir: Path, file: Path) -> 
     [
         ("", 2, "is a folder"),
         ("no/such/run.gputop", 2, "there is no folder"),
+        ("circle", 2, "circle is a link that leads back to itself"),
+        ("circle/run.gputop", 2, "circle is a link that leads back to itself"),
+        ("dangling", 2, "there is no folder"),
         ("foreign", 3, "is not a recording"),
         ("other.db", 3, "not a recording of gputop"),
     ],
@@ -166,6 +169,8 @@ def test_what_cannot_be_recorded_to_is_one_sentence(
     name: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "foreign").write_text("something else\n" * 100)
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "dangling").symlink_to("no/run.gputop")
     with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as db, db:
         db.execute("CREATE TABLE t (x)")
     before = sorted(tmp_path.iterdir())

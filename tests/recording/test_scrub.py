@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -269,7 +270,7 @@ def test_what_is_no_trace_is_refused_and_leaves_nothing(tmp_path: Path, content:
 
 def test_a_copy_can_be_opened_by_any_sqlite_tool(recording: Path) -> None:
     assert run(["scrub", str(recording)]) == 0
-    db = sqlite3.connect(recording.with_name("run.scrubbed.gputop"))
-    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    with contextlib.closing(sqlite3.connect(recording.with_name("run.scrubbed.gputop"))) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     db.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sqlite3
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from gputop import records as rec
 from gputop.recording.errors import Busy, Unreadable
 from gputop.recording.reader import Recording
+from gputop.recording.sqlite import Connection
 from gputop.recording.writer import Writer
 from gputop.simulation.trace import records as simulated
 
@@ -81,10 +84,29 @@ def test_a_simulated_hour_comes_back_equal_and_in_order(tmp_path: Path) -> None:
 def test_a_clean_close_leaves_one_plain_file(tmp_path: Path) -> None:
     write(tmp_path / "a.gputop", [run(), step(0)])
     assert os.listdir(tmp_path) == ["a.gputop"]
-    assert sqlite3.connect(tmp_path / "a.gputop").execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.gputop")) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     info = Recording(tmp_path / "a.gputop").info()
     assert info.closed
     assert not info.being_written
+
+
+def test_what_nobody_closed_is_closed_with_it(tmp_path: Path) -> None:
+    """From Python 3.13 on a connection that is forgotten is warned of."""
+    closed = []
+
+    class Watched(Connection):
+        def close(self) -> None:
+            closed.append(self.total_changes)
+            super().close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gputop.recording.writer.Connection", Watched)
+        patch.setattr("gputop.recording.reader.Connection", Watched)
+        write(tmp_path / "a.gputop", [run(), step(0)], close=False)
+        assert len(list(Recording(tmp_path / "a.gputop").records())) == 2
+    gc.collect()
+    assert len(closed) == 2
 
 
 def test_a_new_recording_is_its_owners_alone(tmp_path: Path) -> None:
