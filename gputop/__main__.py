@@ -8,6 +8,8 @@ if __name__ == "__main__":
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) not in {os.getcwd()} - {here}]
 
-    from gputop.cli import main
-
+    try:
+        from gputop.cli import main
+    except KeyboardInterrupt:
+        sys.exit(130)
     main()

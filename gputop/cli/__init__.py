@@ -15,11 +15,11 @@ UNREADABLE = 3
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run gputop and leave with the exit code that the documentation promises; never with a traceback."""
-    from gputop.cli import characters
-
-    _fill_missing_streams()
-    characters.fit()
     try:
+        from gputop.cli import characters
+
+        _fill_missing_streams()
+        characters.fit()
         code = run(list(sys.argv[1:] if args is None else args))
     except KeyboardInterrupt:
         code = INTERRUPTED

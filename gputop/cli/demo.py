@@ -8,7 +8,7 @@ import click
 
 from gputop.cli.errors import Failure
 from gputop.cli.options import Seconds, merged, screen_options
-from gputop.cli.show import has_screen, show, stream
+from gputop.cli.show import ending_in_order, has_screen, show, stream
 
 FIRM_WITHIN_S = 30.0
 """Without a terminal a demo ends with its first firm verdict, at the latest after this long."""
@@ -60,13 +60,14 @@ def command(
         raise click.UsageError(f"no scenario {chosen!r}; they are {', '.join(SCENARIOS)}")
     options = merged(ctx, options)
     plain = options["plain"] or not has_screen()
-    try:
-        source = SimulatedSource(
-            chosen, fixed=fixed, speed=speed, seconds=seconds, interval_s=min(1.0, options.get("refresh") or 1.0)
-        )
-    except OSError as error:
-        raise Failure(f"the demo can't start: {(error.strerror or str(error)).lower()}") from None
-    if plain:
-        limit = seconds if seconds is not None or options["plain"] else FIRM_WITHIN_S
-        return stream(source, seconds=limit, until_firm=seconds is None and not options["plain"])
-    return show(source, options, column_s=COLUMN_S, until_end=seconds is not None)
+    with ending_in_order():
+        try:
+            source = SimulatedSource(
+                chosen, fixed=fixed, speed=speed, seconds=seconds, interval_s=min(1.0, options.get("refresh") or 1.0)
+            )
+        except OSError as error:
+            raise Failure(f"the demo can't start: {(error.strerror or str(error)).lower()}") from None
+        if plain:
+            limit = seconds if seconds is not None or options["plain"] else FIRM_WITHIN_S
+            return stream(source, seconds=limit, until_firm=seconds is None and not options["plain"])
+        return show(source, options, column_s=COLUMN_S, until_end=seconds is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gputop.cli.opening import open_live
-from gputop.cli.show import has_screen, show, stream
+from gputop.cli.show import ending_in_order, has_screen, show, stream
 
 
 def live(options: dict[str, Any]) -> int:
@@ -16,4 +16,5 @@ def live(options: dict[str, Any]) -> int:
         from gputop.cli.once import look
 
         return look(seconds=5.0, as_json=False, fail_on=(), cmdlines=not options.get("no_cmdline"))
-    return show(open_live(options), options)
+    with ending_in_order():
+        return show(open_live(options), options)

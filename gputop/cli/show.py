@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -21,11 +23,32 @@ def has_screen() -> bool:
     )
 
 
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """While the screen does not see to signals itself yet, or no longer, one that ends it is an exception, so that what
+    was opened is closed: children, sockets, files. The exit codes are the screen's."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number if number == signal.SIGHUP else 0)
+
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    caught = {number: handler for number, handler in before.items() if handler in usual}
+    for number in caught:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in caught.items():
+            signal.signal(number, handler)
+
+
 def show(source: Source, options: dict[str, Any], *, column_s: float = 2.0, until_end: bool = False) -> int:
     """Draw a source until the user leaves, or with `until_end` until it has run dry; returns the exit code."""
     refresh = options.get("refresh") or (5.0 if options.get("slow_link") else 1.0)
-    feed = Feed(source, column_ns=int(column_s * 1e9), hostname=os.uname().nodename, refresh_s=refresh).start()
+    feed = Feed(source, column_ns=int(column_s * 1e9), hostname=os.uname().nodename, refresh_s=refresh)
     try:
+        feed.start()
         from gputop import tui
 
         code = tui.run(feed, tui.options_from({**options, "until_end": until_end}))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -132,6 +133,8 @@ class Subscriber:
         self._env = env
         self._streams: dict[str, Stream] = {}
         self._bound: dict[Path, Path] = {}
+        self._made: set[Path] = set()
+        weakref.finalize(self, _take_away, self._made)  # also when the process ends before it can close
         self._why: dict[Path, str] = {}
         self._checked_ns = 0
         self._touched_ns = 0
@@ -154,6 +157,7 @@ class Subscriber:
             if card_path is not None and cards.touch(card_path) and card_path.with_suffix(".sock").exists():
                 continue
             path = place.path / f"view-{self.id}.sock"
+            self._made |= {path, path.with_suffix(".json")}
             try:
                 if card_path is not None:
                     self._unbind(path)
@@ -334,6 +338,10 @@ class Subscriber:
         self._bound.clear()
         self.socket.close(0)
         self._context.destroy(0)
+
+
+def _take_away(made: set[Path]) -> None:
+    cards.remove(*made)
 
 
 def _gone(stream: Stream, now: int) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests import nvml_stub
 from tests.cli.processes import environment
@@ -64,3 +66,21 @@ def test_a_driver_that_hangs_stops_neither_the_screen_nor_leaving(short_dir: Pat
         code, took = terminal.ended()
         assert code == 0
         assert took < 5.0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 129), (signal.SIGINT, 0)])
+def test_a_signal_before_the_screen_is_there_leaves_nothing_behind(
+    number: signal.Signals, code: int, short_dir: Path
+) -> None:
+    with screen(directory=short_dir) as terminal:
+        end = time.monotonic() + 10
+        while not list(short_dir.glob("view-*.sock")) and time.monotonic() < end:
+            time.sleep(0.002)
+        children = psutil.Process(terminal.pid).children(recursive=True)
+        os.kill(terminal.pid, number)
+        ended, _ = terminal.ended()
+    assert ended == code
+    assert b"Traceback" not in terminal.seen
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert not alive
+    assert os.listdir(short_dir) == []

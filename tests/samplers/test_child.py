@@ -197,6 +197,31 @@ def test_a_killed_parent_takes_even_a_hung_child_with_it(nvml_dir: Path, tmp_pat
     assert gone(pid)
 
 
+@pytest.mark.parametrize("killed", ["supervisor", "parent"])
+def test_a_child_that_is_stopped_is_left_behind_by_nobody(killed: str) -> None:
+    code = (
+        "import sys; from gputop.samplers.supervisor import Supervisor\n"
+        "s = Supervisor('host', host='h').start(); print(s.pid, flush=True); sys.stdin.readline(); s.close()\n"
+        "print('closed', flush=True); sys.stdin.readline()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdin is not None
+        pid = int(parent.stdout.readline())
+        select.select([], [], [], 0.3 if killed == "parent" else 0)  # until it has asked to die with its parent
+        os.kill(pid, signal.SIGSTOP)
+        if killed == "parent":
+            parent.kill()
+        else:
+            parent.stdin.write("\n")
+            parent.stdin.flush()
+            assert parent.stdout.readline() == "closed\n"  # at once: it waits for nothing
+        assert gone(pid)
+        parent.kill()
+
+
 def test_a_child_killed_from_outside_is_restarted(opened: list[Supervisor]) -> None:
     supervisor = Supervisor("host", host="box", interval_s=0.2).start()
     opened.append(supervisor)
