@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from gputop.diagnosis.arrivals import Arrival, arrivals
+from gputop.diagnosis.crowd import Came
+from gputop.diagnosis.crowd import came as others_came
 from gputop.diagnosis.device import Device, read_device, with_only_gpu
 from gputop.diagnosis.loop import Bucket, Loop, ledger, read_loop
 from gputop.diagnosis.lost import Lost, read_lost
@@ -24,7 +26,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run over a window. `loop` and `lost` are None while no training step has finished in it.
 
     `ledger` are the buckets of wall time of the steady steps, in percent (summing to 100) and mean ms per step.
-    `came` are the neighbours on the run's device that came while the run was watched.
+    `came` are the neighbours on the run's device that came while the run was watched, `crowd` those on its cores.
     `last`: the steps are those of whichever rank of the job came last to the exchange (see `critical`).
     `seen` keeps what causes have read out of the facts in common (see `once`).
     """
@@ -39,6 +41,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     ledger: tuple[Bucket, ...] = ()
     came: dict[Pid, Arrival] = {}
     last: bool = False
+    crowd: Came | None = None
     seen: dict[str, Any] = {}
 
 
@@ -68,6 +71,7 @@ def gather(window: Window, *, accidents: bool = False) -> Facts:
     loop = read_loop(window, accidents=accidents)
     device = read_device(window)
     came = {} if loop is None or not device.neighbours else arrivals(window, loop, device)
+    crowd = None if loop is None else others_came(window, loop)
     changed = since_change(window, loop) if loop is not None else None
     if changed is not None and loop is not None:
         newer = read_loop(changed, accidents=accidents)
@@ -84,6 +88,7 @@ def gather(window: Window, *, accidents: bool = False) -> Facts:
         loader=loader,
         ledger=() if loop is None else ledger(loop, window.run.detail_every or 1),
         came=came,
+        crowd=crowd,
     )
 
 

@@ -226,21 +226,25 @@ def cores_short(facts: Facts, wait: InputWait) -> bool:
     cores = facts.machine.cores
     if wait.workers is None or wait.waiting or wait.room_share is None or wait.batch_ms is None or not cores:
         return False
-    most, whole = speedup(wait.lost_pct, most_pct(wait, cores)), speedup(wait.lost_pct)
+    most, whole = speedup(wait.lost_pct, most_pct(facts, wait, cores)), speedup(wait.lost_pct)
     if most is None or whole is None or most - 1 >= HALF * (whole - 1):
         return False
     return wait.room_share * cores < LITTLE_ROOM or most < SMALL_GAIN
 
 
-def most_pct(wait: InputWait, cores: float) -> float:
+def most_pct(facts: Facts, wait: InputWait, cores: float) -> float:
     """Percent of the step below which workers that compute can't bring it: what all usable cores together can fetch.
 
-    A training thread that fetched by itself has batches to take from then on, and the workers batches to give.
+    What they wait for besides a core needs none. A training thread that fetched by itself has batches to take from then
+    on, and the workers batches to give.
     """
     if wait.batch_ms is None or wait.workers is None or wait.room_share is None:
         return 0.0
-    taking = taking_ms(wait)
-    return 100 * (wait.batch_ms + taking) / max(1.0, wait.workers + wait.room_share * cores) / wait.step_ms
+    busy, machine = 1.0, facts.machine
+    if wait.workers and machine.worker_pct is not None and machine.worker_wait_pct is not None:
+        busy = min(1.0, (machine.worker_pct + machine.worker_wait_pct) / 100)
+    needs = busy * wait.batch_ms + taking_ms(wait)
+    return 100 * needs / max(1.0, busy * wait.workers + wait.room_share * cores) / wait.step_ms
 
 
 def taking_ms(wait: InputWait) -> float:

@@ -11,6 +11,7 @@ from gputop.diagnosis.arrivals import Arrival
 from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import idle, stalled, unknown, warmup
 from gputop.diagnosis.compose import compose
+from gputop.diagnosis.crowd import COME_CORES, Came
 from gputop.diagnosis.device import pid_of
 from gputop.diagnosis.evidence import Facts, gather
 from gputop.diagnosis.loop import Bucket, First, Loop
@@ -63,6 +64,7 @@ class Judge:
         self._accidents: dict[int, int] = {}
         self._firsts: dict[int, First] = {}
         self._came: dict[Pid, Arrival] = {}
+        self._crowd: Came | None = None
 
     def update(self, window: Window) -> Verdict:
         """Judge the run's latest window. Windows must come in time order."""
@@ -101,6 +103,12 @@ class Judge:
 
     def _with_earlier_neighbours(self, facts: Facts) -> Facts:
         """The facts with the neighbours that came before the window, for as long as they stay."""
+        self._crowd = facts.crowd or self._crowd
+        if self._crowd is not None and facts.crowd is None:
+            cores = facts.machine.others_cores
+            stay = cores is None or cores >= self._crowd.before_cores + COME_CORES / 2
+            self._crowd = self._crowd if stay else None
+            facts = msgspec.structs.replace(facts, crowd=self._crowd)
         here = {pid_of(process) for process in facts.device.neighbours}
         if not here:
             self._came = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gputop.diagnosis.candidate import Candidate, Case
+from gputop.diagnosis.crowd import slower
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others
 from gputop.diagnosis.wording import count, pct
@@ -24,6 +25,9 @@ STEAL_PCT = 5.0
 
 OTHERS_SHARE = 0.4
 """Share of all cores that other processes use from which they, and not the run itself, can be what fills them."""
+
+SLOWED = 1.1
+"""Step time since others came over the time before from which they are seen to be the reason (jitter stays within)."""
 
 FREE_SHARE = 0.1
 """Share of the usable cores that may be free for the machine to count as full."""
@@ -55,6 +59,9 @@ def examine(facts: Facts) -> Candidate | None:
     case.at_least(claim.signal, claim.pct, ENTER_PCT, "%", claim.source, 2.0)
     if not claim.measured:
         case.missing(2.0)
+    ratio = slower(loop, facts.crowd) if facts.crowd is not None else None
+    if ratio is not None and ratio >= SLOWED:
+        case.at_least("step time since others came to the cores, over before", ratio, SLOWED, "x", "steps", 2.0)
     _weigh_machine(case, facts.machine)
     if lost.source in ("device", "nvml"):
         case.at_least("device time lost", room, ENTER_PCT, "%", lost.source)
@@ -65,9 +72,11 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=share,
         fit=case.fit,
-        headline=f"the CPUs that this run needs are taken, which costs about {pct(share)} of the step: {claim.said}",
+        headline=f"the CPUs that this run needs are taken, which costs about {pct(share)} of the step: {claim.said}"
+        + (f"; steps take {ratio:.1f} times as long since they came" if ratio is not None and ratio >= SLOWED else ""),
         evidence=case.evidence,
         advice=_advice(facts),
+        speedup_limit=round(ratio, 2) if ratio is not None and ratio >= SLOWED else None,
         estimated=not claim.measured,
     )
 

@@ -111,6 +111,7 @@ def examine(facts: Facts) -> Candidate | None:
         case.at_most("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", weight)
     elif wait.late_share is None and wait.workers and wait.ready_share is not None:
         case.at_most("waits with batches ready", 100 * wait.ready_share, 50, "%", "steps", 1.5)
+    gain = speedup(wait.lost_pct, _floor(facts, wait))
     return Candidate(
         cause=ID,
         family=FAMILY,
@@ -119,8 +120,8 @@ def examine(facts: Facts) -> Candidate | None:
         headline=_headline(facts, wait),
         evidence=case.evidence,
         advice=_advice(facts, wait),
-        speedup_limit=speedup(wait.lost_pct, _floor(facts, wait)),
-        gain_pct=max(0.0, 100 - _floor(facts, wait)),
+        speedup_limit=gain,
+        gain_pct=max(0.0, 100 - _floor(facts, wait)) if gain is not None and gain < SMALL_GAIN else None,
         estimated=bool(facts.lost and "data" in facts.lost.estimated and facts.lost.source == "device"),
     )
 
@@ -147,7 +148,7 @@ def _floor(facts: Facts, wait: InputWait) -> float:
     taking = taking_ms(wait)
     taken = 100 * (wait.step_ms - wait.wait_ms + taking) / wait.step_ms if taking else 0.0
     if not wait.waiting:
-        return max(taken, most_pct(wait, machine.cores))
+        return max(taken, most_pct(facts, wait, machine.cores))
     most = float(_waiting_most(machine.cores, wait.workers))
     enough = wait.needed is not None and wait.needed <= most
     return taken if enough else max(taken, 100 * (wait.batch_ms + taking) / most / wait.step_ms)
