@@ -162,6 +162,21 @@ def _head(text: str, cells: int) -> str:
     return text
 
 
+def code(text: str, cells: int) -> list[str]:
+    """A line of code in pieces of at most `cells`: broken, never cut, since it is there to be typed; after a comma or a
+    blank where there is one."""
+    cells = max(8, cells)
+    inner = " " * (len(text) - len(text.lstrip()))
+    out = []
+    while len(text) > cells:
+        at = max(text.rfind(",", 0, cells), text.rfind(" ", len(inner), cells)) + 1
+        at = at if at > max(cells // 2, len(inner)) else cells
+        out.append(text[:at].rstrip())
+        rest = text[at:].lstrip()
+        text = inner + rest if len(inner) < cells // 2 else rest
+    return [*out, text]
+
+
 def plain(line: Line) -> str:
     """The text of a line."""
     return "".join(span.text for span in line)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from gputop.records import clean
-from gputop.tui.lines import Line, Span, fit
+from gputop.tui.lines import Line, Span, code, fit
 
 _INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|\[([^\]]+)\]\([^)]*\)")
 _ITEM = re.compile(r"(?:-|\*|\d+\.) +")
@@ -56,13 +56,8 @@ def _block(block: list[str], width: int) -> list[Line]:
 
 def _code(rows: Sequence[str], width: int) -> list[Line]:
     """Code, broken at the edge and never cut: it is there to be typed."""
-    cells = max(8, width - 7)
-    out = []
-    for row in rows:
-        text = clean(row, 1000)
-        for at in range(0, max(1, len(text)), cells):
-            out.append(fit([Span("    │ ", "faint"), Span(text[at : at + cells], "key")], width))
-    return out
+    parts = [part for row in rows for part in code(clean(row, 1000), width - 7)]
+    return [fit([Span("    │ ", "faint"), Span(part, "key")], width) for part in parts]
 
 
 def _table(block: Sequence[str], width: int) -> list[Line]:

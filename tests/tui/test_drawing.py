@@ -17,7 +17,7 @@ from gputop.tui.draw.series import axis_labels, graph, nice_top, on_axis
 from gputop.tui.draw.sight import Sight
 from gputop.tui.draw.verdict import proof
 from gputop.tui.glyphs import BUCKETS, MARKS, RAMP, RIBBON, to_ascii
-from gputop.tui.lines import Span, crop, cut, fit, pieces, plain, wrap
+from gputop.tui.lines import Span, code, crop, cut, fit, pieces, plain, wrap
 from gputop.tui.pages import gpus
 from gputop.tui.sheet import Standing, sheet
 from gputop.tui.told import Told
@@ -313,6 +313,24 @@ def test_text_is_cut_by_cells() -> None:
     assert wrap("a verylongwordthatdoesnotfit in here", 8, 3) == ["a", "verylong", "wordtha…"]
     assert wrap("at 98 % CPU", 6, 3) == ["at", "98 %", "CPU"]
     assert pieces(["aaaa", "bbbbbbbb", "cc"], 9) == "aaaa · cc"
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("f(a)", ["f(a)"]),
+        ("", [""]),
+        ("Loader(dataset, workers=10, pin=True)", ["Loader(dataset, workers=10,", "pin=True)"]),
+        ("    total += one + another + third", ["    total += one + another", "    + third"]),
+        ("x" * 60, ["x" * 28, "x" * 28, "xxxx"]),
+        (" " * 40 + "x", ["", "x"]),
+    ],
+)
+def test_code_is_broken_where_it_can_be_typed_so(text: str, pieces: list[str]) -> None:
+    broken = code(text, 28)
+    assert "".join(broken).replace(" ", "") == text.replace(" ", "")
+    assert all(len(piece) <= 28 for piece in broken)
+    assert broken == pieces
 
 
 @pytest.mark.parametrize("text", ["plain text here", "訓練スクリプト x", "a訓b練c"])

@@ -10,7 +10,7 @@ from gputop.tui.draw import inside, ledger, profile, verdict
 from gputop.tui.draw.extras import threshold_text, value_text
 from gputop.tui.draw.sight import Sight, calm_of, chosen
 from gputop.tui.draw.transport import badge
-from gputop.tui.lines import Line, Span, fit, wrap
+from gputop.tui.lines import Line, Span, code, fit, wrap
 from gputop.tui.sheet import Deed
 from gputop.tui.tables import Column, choose, heading, row
 from gputop.view import RunView
@@ -94,16 +94,11 @@ def _advice(items: list[Advice], width: int) -> list[Line]:
         lines += _text(f"{number}. {clean(item.do, 400)}", width, "bold", 1)
         if item.why:
             lines += _text(clean(item.why, 600), width, "dim", 4)
-        for code in (item.code or "").splitlines():
-            lines += [fit([Span("    │ ", "faint"), Span(part, "key")], width) for part in _code(code, width - 7)]
+        for typed in (item.code or "").splitlines():
+            lines += [
+                fit([Span("    │ ", "faint"), Span(part, "key")], width) for part in code(clean(typed, 1000), width - 7)
+            ]
     return lines
-
-
-def _code(text: str, cells: int) -> list[str]:
-    """A line of code in pieces of at most `cells`: broken, never cut, since it is there to be typed."""
-    text = clean(text, 1000)
-    cells = max(8, cells)
-    return [text[i : i + cells] for i in range(0, len(text), cells)] or [""]
 
 
 def _said(run: RunView, width: int) -> list[Line]:
