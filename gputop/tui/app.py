@@ -23,6 +23,7 @@ from gputop.records import clean
 from gputop.tui import goto, keeping, keys, themes, travel
 from gputop.tui.aside import aside
 from gputop.tui.asking import Question
+from gputop.tui.choice import Choice
 from gputop.tui.cost import Meter
 from gputop.tui.draw.overview import columns_in_sight
 from gputop.tui.draw.sight import Sight, chosen
@@ -86,7 +87,7 @@ class GputopApp(App[int]):
         self.lending = Lending(picture, options.refresh, self._call)
         self._lean: list[LineFilter] = [Lean(without_color=terminal.colors == "none")]
         self._pace = Pace(picture.view(), slow_link=options.slow_link)
-        self._run_id: str | None = None
+        self._choice = Choice()
         self._question: Question | None = None
         self.orders: dict[str, tuple[int, bool]] = {}
         self.remapped, self._faults = keys.checked(options.keys)
@@ -152,7 +153,8 @@ class GputopApp(App[int]):
             self.recorded[view.recording.path] = None
         if mode_of(self._pace.fast) == "following" and mode_of(view) == "end":
             self._note, self._note_until = NO_MORE, self._clock() + FAULT_S
-        self._pace.look(view, self._run_id)
+        self._choice.look(view, self._picture.select)
+        self._pace.look(view, self._choice.id)
 
     def show(self, *, at_once: bool = False) -> None:
         """Draws the current sight on the screen in front; `at_once` moves the slow and calm parts too."""
@@ -168,7 +170,7 @@ class GputopApp(App[int]):
             view=self._pace.fast,
             slow=self._pace.slow,
             calm=self._pace.calm,
-            run_id=self._run_id,
+            run_id=self._choice.id,
             no_cmdline=self.options.no_cmdline,
             remapped=self.remapped,
             faults=tuple(self._faults),
@@ -259,10 +261,10 @@ class GputopApp(App[int]):
         self._errands.record(self._picture, self._pace.fast, cmdlines=not self.options.no_cmdline)
 
     def action_profile(self) -> None:
-        self._errands.profile(self._picture, self._pace.fast, self._run_id)
+        self._errands.profile(self._picture, self._pace.fast, self._choice.id)
 
     def action_attach(self) -> None:
-        self._errands.attach(self._picture, self._pace.fast, self._run_id)
+        self._errands.attach(self._picture, self._pace.fast, self._choice.id)
 
     def action_page(self, name: str) -> None:
         if self._question is not None:
@@ -359,7 +361,7 @@ class GputopApp(App[int]):
     def _show_other(self, picture: Picture | None) -> None:
         """Shows a borrowed picture, or with None the own one again."""
         self.lending.show(picture)
-        self._run_id = None
+        self._choice = Choice()
         self._note = ""
         self._pace.begin(self._picture.view())
         self._to_overview()
@@ -387,18 +389,17 @@ class GputopApp(App[int]):
         runs = self._pace.fast.runs
         if not runs or self._question is not None:
             return
-        now = chosen(self._pace.fast, self._run_id)
+        now = chosen(self._pace.fast, self._choice.id)
         at = next((index for index, run in enumerate(runs) if run is now), 0)
         self._select(runs[(at + step) % len(runs)].run.run_id)
 
     def _select(self, run_id: str) -> None:
-        self._run_id = run_id
-        self._picture.select(run_id)
+        self._choice.pick(run_id, self._picture.select)
         self.show(at_once=True)
         self._await()  # the map of the time axis follows
 
     def action_copy(self) -> None:
-        run = chosen(self._pace.fast, self._run_id)
+        run = chosen(self._pace.fast, self._choice.id)
         if run is None:
             self.say("no verdict to copy yet")
             return

@@ -115,6 +115,26 @@ def test_tab_selects_runs_in_a_ring_and_the_choice_outlives_other_runs() -> None
     drive(views.many_runs(3), act)
 
 
+def test_a_run_that_begins_beside_the_one_shown_does_not_push_it_away() -> None:
+    later, shown, _ = views.many_runs(3).runs
+
+    async def act(app: GputopApp, pilot: Pilot[int], picture: views.Canned) -> None:
+        app.tick()
+        assert "GPU-BOUND" in text_of(app)
+        picture.shown = msgspec.structs.replace(picture.shown, runs=(later, shown))
+        app.tick()
+        assert "run 2 of 2" in text_of(app)
+        assert "GPU-BOUND" in text_of(app)
+        assert picture.asked == [("select", "r1")], "steps and changes are of the one shown"
+        over = msgspec.structs.replace(shown, state="ended")
+        picture.shown = msgspec.structs.replace(picture.shown, runs=(later, over))
+        app.tick()
+        assert "run 1 of 2" in text_of(app), "nothing was picked: what trains is shown"
+        assert picture.asked[1:] == [("select", None)]
+
+    drive(msgspec.structs.replace(views.many_runs(3), runs=(shown,)), act)
+
+
 def test_fast_figures_move_at_each_look_histories_with_a_column_wording_later() -> None:
     def state(app: GputopApp) -> tuple[str, str, str]:
         panes = {pane.id: "\n".join(map(plain, pane._lines)) for pane in app.screen.query(Pane)}

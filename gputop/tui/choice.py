@@ -1,0 +1,42 @@
+"""Which of several runs is shown: the one that was picked, else the one shown so far while it trains, else the first
+that does. Whatever begins beside it does not push it away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gputop.view import View, run_shown
+
+GOES_ON = ("training", "stalled")
+
+
+class Choice:
+    """`mean` tells the picture which run its steps and changes are to be of; None: the first that trains."""
+
+    def __init__(self) -> None:
+        self._picked: str | None = None
+        self._kept: str | None = None
+        self._meant: str | None = None
+
+    @property
+    def id(self) -> str | None:
+        """The run to be shown, if it is there; None: any."""
+        return self._picked or self._kept
+
+    def pick(self, run_id: str, mean: Callable[[str | None], object]) -> None:
+        """A person has picked a run."""
+        self._picked = self._meant = run_id
+        mean(run_id)
+
+    def look(self, view: View, mean: Callable[[str | None], object]) -> None:
+        """Takes in which runs there are now."""
+        if self._picked is not None:
+            return
+        going = [run.run.run_id for run in view.runs if run.state in GOES_ON]
+        if self._kept not in going:
+            self._kept = going[0] if going else None
+        first = run_shown(view, None)
+        wanted = None if first is None or first.run.run_id == self._kept else self._kept
+        if wanted != self._meant:
+            self._meant = wanted
+            mean(wanted)
