@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from gputop.diagnosis.loop import MS, Loop
@@ -35,10 +36,13 @@ def came(window: Window, loop: Loop) -> Came | None:
     All samples since are above all before: a use that rises and falls says nothing of when it began.
     """
     used = _others(window)
-    for at in range(LEAST_SAMPLES, len(used) - LEAST_SAMPLES + 1):
-        before, since = [cores for _, cores in used[:at]], [cores for _, cores in used[at:]]
-        mean = sum(before) / at
-        if min(since) <= max(before) or sum(since) / len(since) - mean < COME_CORES:
+    cores = [one for _, one in used]
+    if len(cores) < 2 * LEAST_SAMPLES or max(cores) - min(cores) < COME_CORES:
+        return None
+    most, least = list(accumulate(cores, max)), list(accumulate(reversed(cores), min))[::-1]
+    for at in range(LEAST_SAMPLES, len(cores) - LEAST_SAMPLES + 1):
+        mean = sum(cores[:at]) / at
+        if least[at] <= most[at - 1] or sum(cores[at:]) / (len(cores) - at) - mean < COME_CORES:
             continue
         last_without, first_with = used[at - 1][0], used[at][0]
         usual = _usual([step.dur_ns for step in loop.steps if step.t + step.dur_ns <= last_without])
@@ -62,7 +66,9 @@ def _others(window: Window) -> list[tuple[int, float]]:
     """When the machine and the run's processes were looked at, and how many cores others used then."""
     own = [(one.t, one.tree_cpu_pct) for one in window.process if one.tree_cpu_pct is not None]
     times = [t for t, _ in own]
-    found = []
+    found: list[tuple[int, float]] = []
+    if not own:
+        return found
     for host in window.host:
         at = bisect_right(times, host.t + NEAR_NS) - 1
         if at >= 0 and host.t - times[at] <= NEAR_NS and host.cpu_pct is not None and host.cores:

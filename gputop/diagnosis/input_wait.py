@@ -244,12 +244,12 @@ def most_pct(facts: Facts, wait: InputWait, cores: float) -> float:
     if wait.workers and machine.worker_pct is not None and machine.worker_wait_pct is not None:
         busy = min(1.0, (machine.worker_pct + machine.worker_wait_pct) / 100)
     needs = busy * wait.batch_ms + taking_ms(wait)
-    return 100 * needs / max(1.0, busy * wait.workers + wait.room_share * cores) / wait.step_ms
+    return min(100.0, 100 * needs / max(1.0, busy * wait.workers + wait.room_share * cores) / wait.step_ms)
 
 
 def taking_ms(wait: InputWait) -> float:
     """What each batch costs more once workers make it, on either side; nothing where they do already."""
-    return TAKING_MS if wait.workers == 0 and wait.wait_ms > TAKING_MS else 0.0
+    return TAKING_MS if wait.workers == 0 else 0.0
 
 
 def waits(wait: InputWait) -> str:

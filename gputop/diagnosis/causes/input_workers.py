@@ -146,7 +146,7 @@ def _floor(facts: Facts, wait: InputWait) -> float:
     if wait.batch_ms is None or wait.workers is None or not machine.cores:
         return 0.0
     taking = taking_ms(wait)
-    taken = 100 * (wait.step_ms - wait.wait_ms + taking) / wait.step_ms if taking else 0.0
+    taken = min(100.0, 100 * (wait.step_ms - wait.wait_ms + taking) / wait.step_ms) if taking else 0.0
     if not wait.waiting:
         return max(taken, most_pct(facts, wait, machine.cores))
     most = float(_waiting_most(machine.cores, wait.workers))
