@@ -41,7 +41,8 @@ def mounts(mountinfo: str) -> list[Mount]:
 
 
 def groups(mounted: list[Mount], membership: str) -> list[tuple[int, Path, Path]]:
-    """(version, the process's group, the top of the mount) for each hierarchy, of a /proc/PID/cgroup text."""
+    """(version, the process's group, the top of the mount) for each hierarchy, of a /proc/PID/cgroup text. None where the
+    mount and the group are seen from different control group namespaces ("/.."): the path between them is not told."""
     found = []
     for line in membership.splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -49,7 +50,8 @@ def groups(mounted: list[Mount], membership: str) -> list[tuple[int, Path, Path]
         if version == 1 and "cpu" not in controllers.split(","):
             continue
         for mount in mounted:
-            if mount.version == version:
+            outside = mount.root.startswith("/..") or path.startswith("/..")
+            if mount.version == version and not outside:
                 inside = path.removeprefix(mount.root) if mount.root != "/" else path
                 found.append((version, mount.folder / inside.lstrip("/"), mount.folder))
     return found

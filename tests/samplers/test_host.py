@@ -181,6 +181,14 @@ class TestCgroup:
         mounted = cgroup.mounts(f"30 1 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n")
         assert cgroup.limit(cgroup.groups(mounted, "0::/job\n")) == (None, 3000)
 
+    def test_a_group_that_another_namespaces_mount_does_not_show_is_not_guessed(self, tmp_path: Path) -> None:
+        (tmp_path / "cpu.max").write_text("50000 100000")
+        above = cgroup.mounts(f"30 1 0:26 /.. {tmp_path} rw - cgroup2 cgroup2 rw\n")
+        own = cgroup.mounts(f"30 1 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n")
+        assert cgroup.limit(cgroup.groups(above, "0::/\n")) == (None, None)
+        assert cgroup.limit(cgroup.groups(own, "0::/../job\n")) == (None, None)
+        assert cgroup.limit(cgroup.groups(own, "0::/\n")).quota_cores == 0.5
+
     def test_this_process_has_an_answer(self) -> None:
         assert cgroup.of("self").quota_cores is None or cgroup.of("self").quota_cores
 
