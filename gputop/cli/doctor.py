@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from gputop.cli import characters
 from gputop.cli.options import debug_option
 from gputop.records import clean
 from gputop.samplers.doctor import Check, checks
@@ -120,6 +121,7 @@ def _terminal() -> list[Check]:
         colors = os.environ.get("COLORTERM") or "as TERM says"
         found.append(Check("terminal", "ok", f"{term}, {size.columns}x{size.lines}, colours: {colors}"))
     encoding = (sys.stderr.encoding or "").lower() if sys.stderr is not None else ""
+    encoding = "ascii" if encoding == characters.ASCII else encoding  # our own, with the nearest characters
     if encoding.replace("-", "") != "utf8":
         mend = "export LC_ALL=C.UTF-8, or use --ascii"
         found.append(Check("locale", "warn", f"{locale.setlocale(locale.LC_CTYPE)} ({encoding}): drawn in ASCII", mend))

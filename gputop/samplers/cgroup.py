@@ -41,8 +41,8 @@ def mounts(mountinfo: str) -> list[Mount]:
 
 
 def groups(mounted: list[Mount], membership: str) -> list[tuple[int, Path, Path]]:
-    """(version, the process's group, the top of the mount) for each hierarchy, of a /proc/PID/cgroup text. None where the
-    mount and the group are seen from different control group namespaces ("/.."): the path between them is not told."""
+    """(version, the process's group, the top of the mount) for each hierarchy, of a /proc/PID/cgroup text. None where
+    mount and group are seen from different control group namespaces ("/.."): the path between them is not told."""
     found = []
     for line in membership.splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]

@@ -171,3 +171,21 @@ def test_a_demo_with_an_end_ends(short_dir: Path) -> None:
 
     with Terminal("demo", "--seconds", "2", module="gputop", env=environment(short_dir)) as terminal:
         assert terminal.ended(15)[0] == 0
+
+
+def test_a_folder_that_is_gone_is_no_obstacle(short_dir: Path, tmp_path: Path) -> None:
+    line = 'import os, sys; os.mkdir("x"); os.chdir("x"); os.rmdir("../x"); os.execv(sys.executable, sys.argv[1:])'
+    command = [sys.executable, "-m", "gputop", "doctor", "--json"]
+    env = {**environment(short_dir), "PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(
+        [sys.executable, "-c", line, *command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout
+
+
+def test_doctor_calls_a_locale_by_its_own_encoding(short_dir: Path) -> None:
+    plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    said = gputop("doctor", directory=short_dir, env=plain)
+    assert "(ascii): drawn in ASCII" in said.stdout
+    assert said.stdout.isascii()
