@@ -123,7 +123,7 @@ def test_why_a_process_can_not_be_attached_to_is_told_and_the_feed_goes_on(sourc
     told: queue.Queue[str] = queue.Queue()
     feed = Feed(source).start()
     feed.attach(4711, told.put)
-    assert said in told.get(timeout=60)
+    assert said in told.get(timeout=150)
     assert feed.fault is None
     assert not feed.view().warnings or feed.view().warnings == ("a warning",)
     feed.close()

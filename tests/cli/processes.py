@@ -28,7 +28,7 @@ def gputop(
     *words: str,
     directory: Path,
     env: Mapping[str, str] | None = None,
-    timeout: float = 60,
+    timeout: float = 120,
     stdin: int | None = None,
     preexec_fn: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:

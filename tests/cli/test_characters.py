@@ -54,7 +54,7 @@ def test_no_command_prints_what_the_locale_lacks(
         env={**env, **environment(short_dir, locale)},
         input="\n".join(lines).encode(),
         capture_output=True,
-        timeout=60,
+        timeout=150,
         check=True,
     )
     said, complaints = done.stdout.decode(may), done.stderr.decode(may)
@@ -68,7 +68,7 @@ def test_no_command_prints_what_the_locale_lacks(
 def test_ascii_is_asked_for_in_any_locale(trace: Path, short_dir: Path) -> None:
     for words in (["replay", "--plain", "--ascii"], ["--ascii", "replay", "--plain"], ["report", "--ascii"]):
         line = [sys.executable, "-m", "gputop", *words, str(trace)]
-        done = subprocess.run(line, env=environment(short_dir), capture_output=True, timeout=60, check=True)
+        done = subprocess.run(line, env=environment(short_dir), capture_output=True, timeout=150, check=True)
         assert done.stdout.isascii()
         assert b"INPUT-WORKERS" in done.stdout
 
@@ -87,6 +87,6 @@ def test_json_is_the_same_in_any_locale(trace: Path, short_dir: Path) -> None:
     answers = []
     for locale in ({"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}):
         line = [sys.executable, "-m", "gputop", "report", "--json", str(trace)]
-        done = subprocess.run(line, env=environment(short_dir, locale), capture_output=True, timeout=60, check=True)
+        done = subprocess.run(line, env=environment(short_dir, locale), capture_output=True, timeout=150, check=True)
         answers.append(json.loads(done.stdout))
     assert answers[0] == answers[1]

@@ -113,7 +113,7 @@ def test_ctrl_c_in_a_question_is_130(short_dir: Path) -> None:
         if child.poll() is not None:
             break
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=150)
     assert (child.returncode, out, err.strip()) == (130, "", "")
 
 
@@ -131,7 +131,7 @@ def test_a_stream_ends_normally_on_a_signal(short_dir: Path, number: str) -> Non
     assert child.stdout is not None
     assert child.stdout.readline()
     child.send_signal(getattr(signal, number))
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=150)
     assert (child.returncode, err) == (0, "")
     assert not list(short_dir.glob("view-*"))
 

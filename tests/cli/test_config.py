@@ -225,7 +225,7 @@ def test_completion_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str
     assert "_GPUTOP_COMPLETE" in out
     assert out.startswith("# ")
     if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=out, text=True, check=True, timeout=60)
+        subprocess.run([shell, "-n"], input=out, text=True, check=True, timeout=150)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_bash_is_offered_what_there_is(typed: str, offers: set[str], tmp_path: P
     words = typed.split()
     environ = {"_GPUTOP_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1),
                "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}  # fmt: skip
-    done = subprocess.run([sys.executable, "-m", "gputop"], env=environ, capture_output=True, text=True, timeout=60,
+    done = subprocess.run([sys.executable, "-m", "gputop"], env=environ, capture_output=True, text=True, timeout=150,
                           check=False)  # fmt: skip
     assert {line.partition(",")[2] for line in done.stdout.split()} == offers
     assert done.stderr == ""

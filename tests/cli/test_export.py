@@ -213,7 +213,7 @@ def test_interrupted_it_leaves_nothing_and_ends_with_130(number: signal.Signals,
     while not any(one.stat().st_size for one in folder.iterdir()) and child.poll() is None:
         continue
     child.send_signal(number)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=150)
     assert child.returncode == 130, err
     assert list(folder.iterdir()) == []
     assert "Traceback" not in err

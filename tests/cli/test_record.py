@@ -84,7 +84,7 @@ def test_a_signal_ends_it_and_leaves_one_plain_file(short_dir: Path, file: Path,
         until(lambda: Path(f"{file}-wal").exists())
         began = time.monotonic()
         child.send_signal(number)
-        said = child.communicate(timeout=60)[0]
+        said = child.communicate(timeout=150)[0]
         assert time.monotonic() - began < 15
     assert child.returncode == code
     assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d recorded 0 steps of 0 runs in [\d.]+ s, \d+ kB$", said, re.M)
@@ -98,7 +98,7 @@ def test_under_nohup_a_hangup_is_nothing(short_dir: Path, file: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(0.5)
         child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=60)
+        child.communicate(timeout=150)
     assert child.returncode == 0
     closed(file).close()
 
@@ -140,7 +140,7 @@ def test_a_file_that_is_being_recorded_is_refused(short_dir: Path, file: Path) -
         assert f"is being recorded by process {child.pid}" in other.stderr
         assert other.stderr.count("\n") == 1
         child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=60)
+        child.communicate(timeout=150)
     closed(file).close()
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_is_being_recorded_is_refused(short_dir: Path, file: Path) -
 def test_of_many_that_begin_at_once_one_records(short_dir: Path, file: Path) -> None:
     with contextlib.ExitStack() as all_of_them:
         children = [all_of_them.enter_context(recorder(short_dir, str(file), "--seconds", "3")) for _ in range(3)]
-        codes = sorted((child.communicate(timeout=60), child.returncode)[1] for child in children)
+        codes = sorted((child.communicate(timeout=150), child.returncode)[1] for child in children)
     assert codes == [0, 1, 1]
     closed(file).close()
 
@@ -260,7 +260,7 @@ def test_a_full_disk_is_told_in_the_log_and_by_the_exit_code(short_dir: Path, sm
         while "the disk is full" not in (line := child.stdout.readline()):
             assert line
         child.send_signal(signal.SIGTERM)
-        said = child.communicate(timeout=60)[0]
+        said = child.communicate(timeout=150)[0]
     assert child.returncode == 1
     assert re.search(r"recorded 0 steps of 0 runs in [\d.]+ s, \d+ records lost, ", said)
     opened = Recording(file)
@@ -279,7 +279,7 @@ def test_what_trains_is_recorded_with_its_end(short_dir: Path, file: Path) -> No
             said.append(child.stdout.readline())
             assert said[-1]
         child.send_signal(signal.SIGTERM)
-        last = child.communicate(timeout=60)[0]
+        last = child.communicate(timeout=150)[0]
     opened = closed(file)
     (span,) = opened.info().runs
     assert span.ended == "ended"
@@ -361,7 +361,7 @@ def test_the_command_is_the_same_process_and_has_no_child(short_dir: Path, file:
     with subprocess.Popen(
         line, env=environment(short_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=150)
     pid, mark = out.split()
     assert int(pid) == child.pid
     assert mark.startswith(f"{child.pid}:")
@@ -442,7 +442,7 @@ def test_what_ends_it_before_the_command_leaves_neither_file_nor_recorder(
         f"    os.kill(os.getpid(), {int(number)})\n"
         f"detached._answer = answer; main(['run', '--record', {str(file)!r}, '--', 'true'])"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=environment(short_dir), timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], env=environment(short_dir), timeout=150, check=False)
     assert done.returncode == (130 if number == signal.SIGINT else -number)
     until(lambda: not list(file.parent.iterdir()))
     until(lambda: not list(short_dir.glob("view-*")))
@@ -471,7 +471,7 @@ def test_ctrl_c_reaches_the_training_and_the_recorder_hears_its_last_words(short
         until(lambda: list(short_dir.glob("run-*.json")))
         time.sleep(0.7)
         os.killpg(child.pid, signal.SIGINT)
-        assert child.communicate(timeout=60)[0] == "interrupted\n"
+        assert child.communicate(timeout=150)[0] == "interrupted\n"
     assert child.returncode == 9
     opened = closed(file)
     assert opened.info().runs[0].ended == "ended"

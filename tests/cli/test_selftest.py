@@ -75,7 +75,7 @@ def test_the_scripts_are_found_beside_the_package() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_a_real_loop_is_planted_and_cured() -> None:
     pytest.importorskip("torch")
     found = list(planted.real(DEMOS, ("host_work",), 15, cured=True))

@@ -106,7 +106,7 @@ def test_gpu_figures_are_the_librarys_and_killed_or_stopped_viewers_leave_the_tr
             viewer_goes(short_dir, child, number)
         answer = answered(short_dir, env)
         child.send_signal(signal.SIGINT)
-        child.wait(timeout=60)
+        child.wait(timeout=150)
     (gpu,) = answer["gpus"]
     assert gpu["util_pct"] == 37
     (run,) = answer["runs"]
@@ -151,7 +151,7 @@ def test_a_killed_trainer_is_named_and_the_viewer_goes_on(short_dir: Path) -> No
         assert f"pid {child.pid}" in said
         assert viewer.poll() is None
         viewer.terminate()
-        _, err = viewer.communicate(timeout=60)
+        _, err = viewer.communicate(timeout=150)
         assert (viewer.returncode, err) == (0, "")
     assert not list(short_dir.glob("view-*"))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from gputop.records import AnyRecord, Event, Step
 from gputop.sources.subscriber import Subscriber
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 TORCH = """
 import sys, time, os

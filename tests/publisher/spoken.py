@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 170
+PATIENCE_S = 280
 
 INJECTED = (sys.executable, "-m", "gputop", "run", "--")
 """What runs a command without a change to it."""

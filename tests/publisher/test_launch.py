@@ -52,7 +52,12 @@ def exec_in_child(argv: list[str], **env: str) -> subprocess.CompletedProcess[st
         f"import os; from gputop.publisher import launch; launch.exec_command({argv!r}, launch.prepare_env(os.environ))"
     )
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **env}, timeout=60, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        timeout=150,
+        check=False,
     )
 
 
@@ -111,7 +116,7 @@ def test_where_gputop_is_missing_one_line_says_what_to_do(tmp_path: Path) -> Non
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=150,
     )
     assert done.stdout.strip() == "('SourceFileLoader', 'SourceFileLoader')"
     assert done.stderr.count("\n") == 1

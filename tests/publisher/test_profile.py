@@ -113,7 +113,7 @@ def test_a_profile_names_the_lines_that_wait_for_the_device(tmp_path: Path, list
     ask(listener, 5)
     (profile,) = of(Profile, listener.until(profiles(1)))
     (tmp_path / "over").touch()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=150)
     assert (out.split(), process.returncode) == (["[0]", "True"], 0), err
     assert "synchronizing" not in err
     assert profile.steps == 5

@@ -21,7 +21,7 @@ UUID = "GPU-5eed0000-0000-4000-8000-00000000abcd"
 def doctor(*words: str, directory: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gputop", "doctor", *words],
-        env=environment(directory, variables), capture_output=True, text=True, check=False, timeout=60,
+        env=environment(directory, variables), capture_output=True, text=True, check=False, timeout=150,
     )  # fmt: skip
 
 

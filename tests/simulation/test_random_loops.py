@@ -44,7 +44,6 @@ def test_every_kind_of_fault_is_drawn() -> None:
         assert (plant(drawn, Physics()) == Physics()) == (name == "nothing")
 
 
-@pytest.mark.timeout(240)
 def test_a_hundred_random_loops(capsys: pytest.CaptureFixture[str]) -> None:
     found = score(judged(100, SEED, SEED_STEPS))
     with capsys.disabled():

@@ -105,7 +105,7 @@ def test_once_judges_a_training_that_has_no_publisher(tmp_path: Path, driver: tu
         state.set({"devices": 1} | work)
         said = subprocess.run(
             [sys.executable, "-m", "gputop", "once", "--json", "--seconds", "15"],
-            env=environment, capture_output=True, text=True, timeout=60, check=True,
+            env=environment, capture_output=True, text=True, timeout=150, check=True,
         )  # fmt: skip
     finally:
         child.kill()

@@ -25,7 +25,7 @@ KITTY = re.compile(rb"\x1b\[[<>=][0-9;]*u|\x1b\[\?[0-9]+\$p")
 CURSOR = b"\x1b[6n"
 """The question where the cursor is."""
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """What is waited for comes at once on a free machine; one that is slow and busy takes its time."""
 
 

@@ -17,7 +17,7 @@ def loaded(code: str) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=150,
     )
     return set(out.stdout.split())
 

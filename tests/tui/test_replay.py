@@ -52,7 +52,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def gputop(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gputop", *words], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-m", "gputop", *words], capture_output=True, text=True, timeout=150, check=False,
         stdin=subprocess.DEVNULL, cwd=ROOT,
     )  # fmt: skip
 
