@@ -105,7 +105,7 @@ def test_ascii_where_nothing_else_can_be_shown(words: tuple[str, ...], env: dict
         terminal.ended()
         terminal.seen.decode("ascii")
         assert b"\\u2" not in terminal.seen
-        assert b"num_workers 4 > 10" in terminal.seen
+        assert b"num_workers 4 ->10" in terminal.seen
 
 
 def test_a_terminal_of_no_size_is_taken_for_80x24() -> None:
