@@ -198,7 +198,14 @@ def _figures(
 
 
 def train_loader(recording: Recording, span: RunSpan) -> int | None:
-    """The loader whose batches are followed by backward, from the run's first steps."""
-    for step in _train_steps(recording, span.run, span.first_ns, span.first_ns + BEGINNING_NS)[:1]:
-        return step.loader_id
-    return None
+    """The loader whose batches are followed by backward, by the run's first step that tells; else the first's."""
+    first: list[int | None] = []
+    upto = span.first_ns + BEGINNING_NS
+    for one in recording.records(from_ns=span.first_ns, to_ns=upto, types=(Step,)):
+        if not isinstance(one, Step) or one.run_id != span.run.run_id or one.partial:
+            continue
+        if ran_backward(one) or one.kind == "train":
+            return one.loader_id
+        if one.kind is None:
+            first.append(one.loader_id)
+    return first[0] if first else None

@@ -99,23 +99,28 @@ def _or_none(value: float | None, show: Callable[[float], str]) -> str:
 
 
 def rank_rows(members: Sequence[Json], job: Json) -> Rows:
-    """A head and a row for each rank of a job: steps, usual and p95 step, data wait, GPU, verdict."""
+    """A head and a row for each rank of a job: steps, usual and p95 step, data wait, GPU, verdict.
+
+    The steps' lengths are those of steady steps, and so called, where any rank's are known.
+    """
     odd = {outlier["run_id"] for outlier in job["outliers"]}
-    rows = [["rank", "steps", "p50", "p95", "data", "GPU", "verdict"]]
+    steady = any(run["steady_ms"]["p50"] is not None for run in members)
+    lengths = ["steady p50", "steady p95"] if steady else ["p50", "p95"]
+    rows = [["rank", "steps", *lengths, "data", "GPU", "verdict"]]
     shown = list(members)
     if len(members) > RANKS_SHOWN:
         shown = [run for run in members if run["run_id"] in odd][: RANKS_SHOWN - 1]
         shown = sorted([*(run for run in members[:1] if run not in shown), *shown], key=lambda run: run["rank"] or 0)
     for run in shown:
-        steady = run["steady_ms"] if run["steady_ms"]["p50"] is not None else run["step_ms"]
+        spread = run["steady_ms" if steady else "step_ms"]
         util = (run["gpu"] or {}).get("util_mean_pct")
         data = run["phases_pct"]["data"]
         rows.append(
             [
                 NONE if run["rank"] is None else str(run["rank"]),
                 fig.count(run["steps"]),
-                _or_none(steady["p50"], fig.ms),
-                _or_none(steady["p95"], fig.ms),
+                _or_none(spread["p50"], fig.ms),
+                _or_none(spread["p95"], fig.ms),
                 _or_none(data, fig.pct),
                 _or_none(util, fig.pct),
                 clean(run["verdict"]["cause"], 40) + (" *" if run["run_id"] in odd else ""),

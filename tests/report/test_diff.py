@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from gputop import records as rec
+from gputop.figures import ms
 from gputop.recording.reader import Recording
+from gputop.recording.schema import Reading
 from gputop.recording.writer import Writer
 from gputop.records import AnyRecord
 from gputop.report import diff_figures, diff_side, summary, words
@@ -24,6 +26,7 @@ from gputop.report.diff_side import Side, load
 from gputop.report.diff_words import of_comparison as as_words
 from gputop.report.judged import judge_trace
 from gputop.report.reading import judge_file
+from gputop.report.tables import rank_rows
 from gputop.simulation.trace import records as simulated
 
 T = 1_760_000_000_000_000_000
@@ -359,3 +362,38 @@ def test_every_key_of_the_json_has_its_line(cured: Comparison) -> None:
             yield from keys(one)
 
     assert {key for key in keys(as_data(cured)) if f"`{key}`" not in page} == set()
+
+
+def test_of_a_short_run_each_step_is_read_twice_of_a_long_one_only_a_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a comparison costs, without a clock: once to judge and once to compare, and of a long run its sums."""
+    read: list[object] = []
+    monkeypatch.setattr(
+        Reading, "record", lambda self, *row, plain=Reading.record: read.append(row) or plain(self, *row)
+    )
+
+    def count(minutes: int) -> int:
+        path = keep(tmp_path / f"{minutes} min", steps(600 * minutes))
+        read.clear()
+        side(path)
+        return len(read)
+
+    assert 2 * 1200 <= count(2) <= 2 * 1200 + 50
+    monkeypatch.setattr(diff_side, "EXACT_STEPS", 10)
+    monkeypatch.setattr(diff_side, "SHORT_STEPS", 10)
+    ten, twenty = count(10), count(20)
+    assert 0 < twenty < 1.1 * ten
+    assert twenty < 0.7 * 600 * 20
+
+
+def test_the_ranks_of_a_report_say_that_their_lengths_are_of_steady_steps(tmp_path: Path) -> None:
+    ranks = [steps(400, rank=rank, world=2, opening_ms=400) for rank in range(2)]
+    judged = judge_trace(sorted((one for rank in ranks for one in rank), key=lambda one: one.t), "x")
+    figures = summary.of_trace(judged)
+    rows = rank_rows(figures["runs"], figures["jobs"][0])
+    assert rows[0][2:4] == ["steady p50", "steady p95"]
+    assert [row[3] for row in rows[1:]] == [ms(one["steady_ms"]["p95"]) for one in figures["runs"]]
+    for one in figures["runs"]:
+        one["steady_ms"] = dict.fromkeys(one["steady_ms"])
+    assert rank_rows(figures["runs"], figures["jobs"][0])[0][2:4] == ["p50", "p95"]
