@@ -290,7 +290,8 @@ class Timeline:
         for gpu in latest:
             if pid is not None and any(pid.agrees(one) for one in _pids_on(gpu)):
                 return gpu.gpu_uuid, "pid"
-        if (uuid := _visible(run, latest)) is not None:
+        contained = pid is not None and pid.number != run.pid
+        if (uuid := _visible(run, latest, contained=contained)) is not None:
             return uuid, "visible"
         on_gpu = run.device is None or run.device.partition(":")[0] in ("cuda", "sim")
         named = run.gpu_uuid is not None or run.gpu_pci is not None
@@ -358,9 +359,12 @@ def _pids_on(gpu: Gpu) -> Iterator[Pid]:
                 yield Pid(pid, one.get("start_ticks"))
 
 
-def _visible(run: Run, gpus: list[Gpu]) -> str | None:
-    """The GPU that a run's CUDA_VISIBLE_DEVICES names: of a process seen from outside the only one that it names."""
+def _visible(run: Run, gpus: list[Gpu], *, contained: bool) -> str | None:
+    """The GPU that a run's CUDA_VISIBLE_DEVICES names: of a process seen from outside the only one that it names. The
+    numbers of a run that is `contained` count what its container was given."""
     if run.cuda_visible is None and run.cuda_order is None:
+        return None
+    if contained and not (run.cuda_visible or "").startswith(("GPU-", "MIG-")):
         return None
     at = visible.ordinal(run.device)
     if at is None and run.device is None and run.cuda_visible is not None:

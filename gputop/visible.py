@@ -1,4 +1,4 @@
-"""CUDA_VISIBLE_DEVICES: which devices a process may use, and which of this machine's GPUs one of them is.
+"""CUDA_VISIBLE_DEVICES and its like: which devices a process may use, and which of this machine's GPUs one of them is.
 
 Its rules (CUDA's programming guide, environment variables): ordinals, or UUIDs that may be cut short as long as only
 one device begins so, or MIG instances; an entry that names nothing ends the list, and an empty list hides every device.
@@ -7,7 +7,7 @@ one device begins so, or MIG instances; an entry that names nothing ends the lis
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 PCI_ORDER = "PCI_BUS_ID"
@@ -41,6 +41,21 @@ def entries(value: str) -> tuple[str, ...]:
             return ()
         found.append(one)
     return tuple(found)
+
+
+def in_force(environ: Mapping[str, str], *, amd: bool) -> str | None:
+    """The value that says which devices a process may use, None where nothing does.
+
+    On AMD's (ROCm's documentation, GPU isolation) HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES in its place, counts
+    among what ROCR_VISIBLE_DEVICES leaves: with both in force no number is the machine's, and nothing is told.
+    """
+    cuda = environ.get("CUDA_VISIBLE_DEVICES")
+    if not amd:
+        return cuda
+    left, chosen = environ.get("ROCR_VISIBLE_DEVICES"), environ.get("HIP_VISIBLE_DEVICES", cuda)
+    if left is None or (chosen is not None and not entries(chosen)):
+        return chosen
+    return left if chosen is None or not entries(left) else None
 
 
 def hides_all(value: str | None) -> bool:

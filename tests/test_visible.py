@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.records import Gpu, GpuProcess, Run
+from gputop.records import Gpu, GpuProcess, Process, Run
 from gputop.timeline import Timeline
-from gputop.visible import Device, device_of, entries, hides_all, ordinal
+from gputop.visible import Device, device_of, entries, hides_all, in_force, ordinal
 
 A, B, C = "GPU-aaaa1111-0000-4000-8000-000000000000", "GPU-aaaa2222-0000-4000-8000-000000000000", "GPU-cccc"
 SLICE = "MIG-11111111-2222-3333-4444-555555555555"
@@ -107,3 +107,34 @@ def test_a_process_on_a_mig_instance_is_on_its_device() -> None:
     for record in (run, *GPUS, on_it):
         timeline.add(record)
     assert timeline.match(run) == (C, "pid")
+
+
+@pytest.mark.parametrize(
+    ("env", "nvidia", "amd"),
+    [
+        ({}, None, None), ({"CUDA": "1"}, "1", "1"), ({"HIP": "1"}, None, "1"), ({"CUDA": "0", "HIP": "1"}, "0", "1"),
+        ({"ROCR": "2"}, None, "2"), ({"ROCR": "2", "HIP": "0"}, None, None), ({"ROCR": "1,2", "HIP": "-1"}, None, "-1"),
+        ({"ROCR": "", "HIP": "0"}, None, ""), ({"ROCR": "0", "CUDA": ""}, "", ""), ({"HIP": ""}, None, ""),
+    ],
+)  # fmt: skip
+def test_amds_variables_count_among_what_another_leaves(
+    env: dict[str, str], nvidia: str | None, amd: str | None
+) -> None:
+    environ = {f"{name}_VISIBLE_DEVICES": value for name, value in env.items()}
+    assert in_force(environ, amd=False) == nvidia
+    assert in_force(environ, amd=True) == amd
+
+
+def test_a_containers_numbers_are_not_the_machines_but_its_uuids_are() -> None:
+    def matched(value: str) -> tuple[str | None, str | None]:
+        timeline = Timeline()
+        timeline.add(Run(t=0, run_id="r", pid=7, host="h", cuda_visible=value, cuda_order=PCI, device="cuda:0"))
+        for device in MACHINE:
+            assert device.pci is not None
+            timeline.add(Gpu(t=0, host="h", gpu_uuid=device.uuid, gpu_pci="{:08x}:{:02x}:{:02x}.0".format(*device.pci)))
+        assert timeline.match(timeline.runs["r"].run)[1] == "visible"
+        timeline.add(Process(t=1, host="h", pid=4242, run_id="r"))
+        return timeline.match(timeline.runs["r"].run)
+
+    assert matched("1") == (None, None)
+    assert matched(B) == (B, "visible")

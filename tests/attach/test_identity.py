@@ -48,3 +48,11 @@ def test_numbers_of_a_job_or_a_container_are_not_this_machines(
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     run = described(CUDA_VISIBLE_DEVICES="0", CUDA_DEVICE_ORDER="PCI_BUS_ID", SLURM_JOB_ID="7")
     assert (run.cuda_visible, run.cuda_order) == ("0", "PCI_BUS_ID")
+
+
+def test_on_amds_gpus_its_own_variables_count(described: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert described(HIP_VISIBLE_DEVICES="1").cuda_visible is None
+    monkeypatch.setattr(identity, "_loads", lambda _pid, mark: mark == identity.AMD)
+    run = described(HIP_VISIBLE_DEVICES="1", CUDA_VISIBLE_DEVICES="0,2")
+    assert (run.cuda_visible, run.gpu_visible) == ("1", 1)
+    assert described(ROCR_VISIBLE_DEVICES="").gpu_visible == 0

@@ -16,6 +16,9 @@ MAX_ARG = 512
 FRAMEWORKS = ((b"libtorch_python", "torch"), (b"_pywrap_tensorflow", "tensorflow"), (b"jaxlib", "jax"))
 """A library that a process has loaded, and the framework that it shows."""
 
+AMD = b"libamdhip64"
+"""The library by which a process uses AMD's GPUs."""
+
 RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 LOCAL_RANK = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -31,7 +34,7 @@ def describe(pid: int, *, t: int, host: str, cmdline: bool = True) -> Run:
     stat = proc.of(pid)
     argv = proc.arguments(pid)
     env = environment(pid)
-    shown = env.get("CUDA_VISIBLE_DEVICES")
+    shown = visible.in_force(env, amd=_loads(pid, AMD))
     named = visible.entries(shown) if shown is not None else None
     ours, numbered = _same_devices(pid, env), bool(named and named[0].isdigit())
     return Run(
@@ -89,6 +92,15 @@ def framework(pid: int) -> str | None:
     except OSError:
         return None
     return next((name for mark, name in FRAMEWORKS if mark in maps), None)
+
+
+def _loads(pid: int, mark: bytes) -> bool:
+    """Whether a library is loaded; False where that can't be seen."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            return mark in file.read()
+    except OSError:
+        return False
 
 
 def python(pid: int) -> str | None:
