@@ -60,6 +60,9 @@ class Run(Record, tag="run", frozen=True, kw_only=True):
     sampled: bool | None = None
     detail_every: int | None = None
     start_ticks: int | None = None
+    hip_visible: str | None = None
+    rocr_visible: str | None = None
+    in_job: bool | None = None
 
 
 class Alive(Record, tag="alive", frozen=True, kw_only=True):

@@ -295,7 +295,7 @@ class Timeline:
             return uuid, "visible"
         on_gpu = run.device is None or run.device.partition(":")[0] in ("cuda", "sim")
         named = run.gpu_uuid is not None or run.gpu_pci is not None
-        if len(latest) == 1 and on_gpu and not named and not visible.hides_all(run.cuda_visible):
+        if len(latest) == 1 and on_gpu and not named and not visible.hides_all(allowed(run)):
             return latest[0].gpu_uuid, "only"
         return None, None
 
@@ -361,14 +361,15 @@ def _pids_on(gpu: Gpu) -> Iterator[Pid]:
 
 def _visible(run: Run, gpus: list[Gpu], *, contained: bool) -> str | None:
     """The GPU that a run's CUDA_VISIBLE_DEVICES names: of a process seen from outside the only one that it names. The
-    numbers of a run that is `contained` count what its container was given."""
-    if run.cuda_visible is None and run.cuda_order is None:
+    numbers of a run that is `contained`, or in a batch job, count what that was given."""
+    value = allowed(run)
+    if value is None and run.cuda_order is None:
         return None
-    if contained and not (run.cuda_visible or "").startswith(("GPU-", "MIG-")):
+    if (contained or run.in_job) and not (value or "").startswith(("GPU-", "MIG-")):
         return None
     at = visible.ordinal(run.device)
-    if at is None and run.device is None and run.cuda_visible is not None:
-        at = 0 if len(visible.entries(run.cuda_visible)) == 1 else None
+    if at is None and run.device is None and value is not None:
+        at = 0 if len(visible.entries(value)) == 1 else None
     if at is None or any(gpu.host != run.host for gpu in gpus):
         return None
     machine = [
@@ -376,7 +377,7 @@ def _visible(run: Run, gpus: list[Gpu], *, contained: bool) -> str | None:
             gpu.gpu_uuid, _pci(gpu.gpu_pci or ""), tuple(str(one.get("uuid", "")) for one in gpu.mig or ())
         ) for gpu in gpus
     ]  # fmt: skip
-    return visible.device_of(run.cuda_visible, run.cuda_order, at, machine)
+    return visible.device_of(value, run.cuda_order, at, machine)
 
 
 def _bare(uuid: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gputop import visible
 from gputop.records import Alive, Burst, Event, Fold, Gpu, Host, Loader, Model, Process, Run, Sampler, Site, Step
 
 
@@ -66,3 +67,10 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool = False
     error: DriverError | None = None
     """The last error that the driver had reported of the run's GPU, also soon after the end of the run."""
+
+
+def allowed(run: Run) -> str | None:
+    """What says which devices a run may use (see visible.py), None where nothing does."""
+    told = {"CUDA": run.cuda_visible, "HIP": run.hip_visible, "ROCR": run.rocr_visible}
+    environ = {f"{name}_VISIBLE_DEVICES": value for name, value in told.items() if value is not None}
+    return visible.in_force(environ, amd="rocm" in (run.framework_version or ""))

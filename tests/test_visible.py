@@ -138,3 +138,24 @@ def test_a_containers_numbers_are_not_the_machines_but_its_uuids_are() -> None:
 
     assert matched("1") == (None, None)
     assert matched(B) == (B, "visible")
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ({"cuda_visible": "1", "cuda_order": PCI, "in_job": True}, None), ({"cuda_visible": B, "in_job": True}, B),
+        ({"hip_visible": "1", "cuda_order": PCI}, None),
+        ({"hip_visible": "1", "cuda_order": PCI, "framework_version": "2.9.0+rocm6.4"}, A),
+        ({"rocr_visible": "2", "hip_visible": "0", "cuda_order": PCI, "framework_version": "2.9.0+rocm6.4"}, None),
+    ],
+)  # fmt: skip
+def test_what_a_run_says_of_its_surroundings_decides_which_number_is_the_machines(
+    run: dict[str, object], expected: str | None
+) -> None:
+    timeline = Timeline()
+    timeline.add(Run(t=0, run_id="r", pid=7, host="h", **run))  # type: ignore[arg-type]
+    for device in MACHINE:
+        assert device.pci is not None
+        address = "{:08x}:{:02x}:{:02x}.0".format(*device.pci)
+        timeline.add(Gpu(t=0, host="h", gpu_uuid=device.uuid, gpu_pci=address))
+    assert timeline.match(timeline.runs["r"].run)[0] == expected

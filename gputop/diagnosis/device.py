@@ -10,7 +10,7 @@ from gputop import visible
 from gputop.diagnosis.numbers import known, mean, quantile
 from gputop.pids import Pid
 from gputop.records import Gpu, GpuProcess, Run, Step
-from gputop.window import Window
+from gputop.window import Window, allowed
 
 HARMFUL = frozenset(("thermal_hw", "thermal_sw", "hw_slowdown", "power_brake"))
 """Reasons for lowered clocks that are faults. A software power cap is a busy card's normal state."""
@@ -122,7 +122,7 @@ def read_device(window: Window) -> Device:
 def with_only_gpu(window: Window) -> Window:
     """The window with the machine's only GPU as the run's, where nothing says which device the run computes on."""
     run = window.run
-    if window.gpu or run.device is not None or len(window.all_gpus) != 1 or visible.hides_all(run.cuda_visible):
+    if window.gpu or run.device is not None or len(window.all_gpus) != 1 or visible.hides_all(allowed(run)):
         return window
     return msgspec.structs.replace(window, gpu=window.all_gpus, gpu_match="only")
 

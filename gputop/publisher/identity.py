@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import gputop
-from gputop import visible
 from gputop.records import SCHEMA, Run
 from gputop.wire.cards import process_start
 
@@ -54,7 +53,10 @@ def describe(run_id: str, start_ns: int, offset_ns: int, more: Mapping[str, Any]
         "world_size": _number("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"),
         "cores": os.cpu_count(),
         "cores_allowed": _cores_allowed(),
-        "cuda_visible": _visible(),
+        "cuda_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "hip_visible": os.environ.get("HIP_VISIBLE_DEVICES"),
+        "rocr_visible": os.environ.get("ROCR_VISIBLE_DEVICES"),
+        "in_job": "SLURM_JOB_ID" in os.environ or None,
         "cuda_order": os.environ.get("CUDA_DEVICE_ORDER"),
         "tracer_attached": sys.gettrace() is not None,
         **_framework(),
@@ -96,15 +98,6 @@ def _cores_allowed() -> int | None:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         return None
-
-
-def _visible() -> str | None:
-    """Which devices it may use. A job's numbers may count those that the job was given, and are kept back."""
-    torch = sys.modules.get("torch")
-    amd = getattr(getattr(torch, "version", None), "hip", None) is not None
-    value = visible.in_force(os.environ, amd=amd)
-    numbered = value is not None and bool(named := visible.entries(value)) and named[0].isdigit()
-    return None if numbered and "SLURM_JOB_ID" in os.environ else value
 
 
 def _user() -> str | None:

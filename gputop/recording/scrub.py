@@ -19,7 +19,7 @@ from gputop.records import AnyRecord, Burst, Fold, Gpu, Host, Loader, Process, R
 TELLING: tuple[type[Record], ...] = (Run, Loader, Gpu, Burst, Host, Process, Sampler)
 """Records whose fields name people, machines and devices: what must be known before the texts of others are read."""
 
-GONE = frozenset({"argv", "cmdline", "user", "cuda_visible"})
+GONE = frozenset({"argv", "cmdline", "user", "cuda_visible", "hip_visible", "rocr_visible"})
 
 WORDS = frozenset({
     "type", "kind", "cause", "family", "state", "backend", "framework", "framework_version", "gputop_version", "device",
