@@ -34,7 +34,7 @@ from gputop.records import (
 )
 from gputop.thinned import within_seconds
 from gputop.tracks import EXACT_NS, EXACT_STEPS, MIN_STEPS, WINDOW_NS, GpuTrack, HostTrack, RunTrack, S
-from gputop.window import DriverError, Peer, Window, allowed
+from gputop.window import DriverError, Window, allowed
 
 R = TypeVar("R", bound=Record)
 
