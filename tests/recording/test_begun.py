@@ -12,6 +12,7 @@ import pytest
 
 from gputop.cli import run
 from gputop.recording.reader import Recording
+from gputop.recording.sqlite import Connection
 from gputop.recording.writer import Writer
 from gputop.records import Step
 from tests.recording.disks import T0, describing, fill, steps
@@ -43,14 +44,13 @@ def test_killed_as_it_begins_a_recording_is_empty_or_whole(journal: str, tmp_pat
     """Each thing that SQLite is asked for as a recording begins, and the files as they lie then."""
     path, moments = tmp_path / "run.gputop", []
 
-    class Watched(sqlite3.Connection):
+    class Watched(Connection):
         def execute(self, *question: object) -> sqlite3.Cursor:  # type: ignore[override]
             moments.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))
             return super().execute(*question)  # type: ignore[arg-type]
 
-    plain = sqlite3.connect
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sqlite3.connect", lambda *args, **more: plain(*args, factory=Watched, **more))
+        patch.setattr("gputop.recording.writer.Connection", Watched)
         writer = Writer(path, now_ns=T0, journal=journal)  # type: ignore[arg-type]
     writer.close(T0)
     states = {content for content, _ in moments}
