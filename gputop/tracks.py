@@ -204,11 +204,12 @@ class RunTrack:
         return self._recent[3]
 
     def period_since(self, now_ns: int) -> int | None:
-        """When the last but one step with an evaluation or a save of note began; None where no window reaches it."""
+        """When the last but one step with an evaluation or a save of note began, or the only one; None where no window
+        reaches it."""
         ended = [step for step in self._episodes if step.t + step.dur_ns <= now_ns and self.kind(step) != "eval"]
-        if len(ended) < 2:
+        if not ended:
             return None
-        first, latest = ended[-2], self.steps[-1]
+        first, latest = ended[-2:][0], self.steps[-1]
         within_reach = now_ns - first.t <= EXACT_NS and latest.n - first.n < WINDOW_MAX_STEPS
         return first.t if within_reach else None
 

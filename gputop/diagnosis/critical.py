@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.diagnosis.causes import straggler
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.loop import Loop, read_loop, train_and_eval
 from gputop.diagnosis.lost import read_lost
@@ -21,12 +20,11 @@ WAITED_PCT = 5.0
 
 
 def of_the_last(facts: Facts) -> Facts:
-    """The facts as the last rank of each step has them; as they are where one rank is late or this one hardly waits."""
+    """The facts as the last rank of each step has them; as they are where this one hardly waits."""
     waited = waited_pct(facts)
     if facts.loop is None or waited < WAITED_PCT:
         return facts
-    late = straggler.examine(facts)
-    steps = None if late is not None and late.share_pct >= straggler.LATE_PCT else _last_steps(facts)
+    steps = _last_steps(facts)
     if steps is None:
         return facts
     _, others = train_and_eval(facts.window.steps)

@@ -7,11 +7,15 @@ import msgspec
 from gputop.diagnosis.candidate import Candidate, speedup
 from gputop.diagnosis.evidence import Facts
 
-WITHIN = frozenset(("input", "episodic", "placement"))
-"""Families whose cure moves the loader's own limit, or leaves it where it is for every step."""
+WITHIN = frozenset(("input", "placement"))
+"""Families whose cure moves the loader's own limit."""
 
 CORES = frozenset(("host-contention", "cpu-bound"))
 """Causes whose cure gives the workers cores too."""
+
+EPISODIC = "episodic"
+"""The family whose causes stop the loop for a time in which the loader gets ahead: what it needs after that makes them
+no less to be named."""
 
 OTHERS = frozenset(("straggler",))
 """Causes whose next limit is what the other ranks take: they are known, and their loaders are their own."""
@@ -40,4 +44,19 @@ def bounded(facts: Facts, candidate: Candidate) -> Candidate:
     if candidate.share_pct <= most:
         return candidate
     limits = [limit for limit in (candidate.speedup_limit, speedup(candidate.share_pct, floor)) if limit is not None]
-    return msgspec.structs.replace(candidate, gain_pct=most, speedup_limit=min(limits, default=None))
+    ranked = candidate.gain_pct if candidate.family == EPISODIC else most
+    return msgspec.structs.replace(candidate, gain_pct=ranked, speedup_limit=min(limits, default=None))
+
+
+def beside_edges(candidate: Candidate, edges_pct: float) -> Candidate:
+    """The candidate with its promise for all of the time, where `edges_pct` of that is lost at epochs' beginnings: the
+    steady steps, of which shares and promises are, are what is left."""
+    limit = candidate.speedup_limit
+    if not edges_pct or limit is None or limit <= 1 or candidate.cause == EDGES:
+        return candidate
+    whole = 1 / (edges_pct / 100 + (1 - edges_pct / 100) / limit)
+    return msgspec.structs.replace(candidate, speedup_limit=round(whole, 2))
+
+
+EDGES = "input-restart"
+"""The cause whose lost time is that of epochs' beginnings itself."""

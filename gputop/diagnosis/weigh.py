@@ -9,7 +9,7 @@ from gputop.diagnosis.candidate import Candidate
 from gputop.diagnosis.causes import EXAMINE, evaluation, gpu_bound, stalled, straggler, unknown, warmup
 from gputop.diagnosis.critical import of_the_last
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.limits import bounded
+from gputop.diagnosis.limits import beside_edges, bounded
 
 MIN_FIT = 0.35
 """Agreement of signals below which a cause is no candidate."""
@@ -69,7 +69,8 @@ def weigh(facts: Facts, p99_ms: float | None = None) -> Judgement:
     if not _enough(facts):
         return _too_few(facts)
     examined = [found for examine in EXAMINE if (found := examine(facts)) is not None and found.fit >= MIN_FIT]
-    candidates = [bounded(facts, candidate) for candidate in examined]
+    edges = next((found.share_pct for found in examined if found.cause in APART), 0.0)
+    candidates = [beside_edges(bounded(facts, candidate), edges) for candidate in examined]
     candidates.sort(key=lambda candidate: -candidate.score)
     winner = _winner(facts, candidates)
     if winner is None:
@@ -192,7 +193,7 @@ def _no_rival(other: Candidate, winner: Candidate) -> bool:
     return other.healthy or (winner.cause == straggler.ID and other.family in LATE_WITH)
 
 
-LATE_WITH = ("host", "input", "episodic")
+LATE_WITH = ("host", "input", "episodic", "transfer", "device")
 """Families of what makes one rank late."""
 
 

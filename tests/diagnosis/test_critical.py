@@ -67,12 +67,14 @@ def test_a_rank_that_hardly_waits_is_judged_by_its_own_steps() -> None:
     assert of_the_last(facts) is facts
 
 
-def test_where_one_rank_is_late_it_is_named_and_not_followed() -> None:
+def test_where_one_rank_is_late_it_is_named_and_not_what_makes_it_so() -> None:
     late, usual = COMPUTE | {"data": 60, "comm": 2}, COMPUTE | {"data": 1, "comm": 61}
 
     def rank(number: int) -> dict[str, Any]:
         device = late if number == 3 else usual
-        return {"phases": device | {"comm": 0.1}, "ms": 127, "device": device, "queue_empty": 0.1}
+        idle = {"data": device["data"]}
+        return {"phases": device | {"comm": 0.1}, "ms": 127, "device": device, "idle": idle, "queue_empty": 0.1}
 
-    facts = gather(window(ranks(rank, WORLD), "r1"))
-    assert of_the_last(facts) is facts
+    for said in both(ranks(rank, WORLD), "r1"):
+        assert said.cause == "straggler", said.headline
+        assert said.headline.startswith("rank 3 arrives")

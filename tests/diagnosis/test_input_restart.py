@@ -134,3 +134,19 @@ def test_epochs_longer_than_a_window_show_in_the_report() -> None:
         loader={"num_workers": 4, "persistent_workers": False},
     )  # fmt: skip
     assert reported(records).cause == CAUSE
+
+
+def test_what_epochs_beginnings_take_is_no_other_cures_to_promise() -> None:
+    def each(n: int) -> dict[str, Any]:
+        first = n % 20 == 0
+        return {"first_of_epoch": first or None, "epoch": n // 20, "phases": {"data": 1000.0 if first else 60.0}}
+
+    plain = verdict(trace(STARVED, n=200, loader={"num_workers": 2}, gpu=low()))
+    both = verdict(
+        trace(STARVED, n=200, each=each, loader={"num_workers": 2, "persistent_workers": False}, gpu=low())
+    )  # fmt: skip
+    assert plain.cause == both.cause == "input-workers"
+    assert plain.speedup_limit is not None
+    assert both.speedup_limit is not None
+    lost = 900 / (1000 + 19 * 98 + 38)
+    assert both.speedup_limit == pytest.approx(1 / (lost + (1 - lost) / plain.speedup_limit), rel=0.1)

@@ -38,8 +38,8 @@ S = 1_000_000_000
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A loop's truth and its verdict. `gained`: speed with plenty of the true resource over speed now.
 
-    `clear`: one remedy gains clearly more than all others, or none gains anything. `here`: seen from a late rank, what
-    makes it late, by remedies that gain as much as having it as quick as the others.
+    `clear`: one remedy gains clearly more than all others but those that take the same away, or none gains anything.
+    `here`: seen from a late rank, what makes it late, by remedies that gain as much as having it as quick as others.
     """
 
     seed: int
@@ -104,6 +104,9 @@ def outcome(seed: int, steps: int = FULL_STEPS, every_s: int = 1) -> Outcome:
     lesser = {cause: gain for cause, gain in found.items() if gain < best * TIE}
     second = max(lesser, key=lesser.__getitem__, default=truth)
     clear = best >= LEAST_GAIN and best / lesser.get(second, 1.0) >= CLEAR
+    tied = beside(physics, found, seed, steps) if clear else None
+    if tied is not None:
+        clear, second = False, tied
     step_s = 1 / speed(physics, 60, seed, 40)
     if best < LEAST_GAIN / 1.05:
         clear = speed(_healed(physics), 90, seed, steps) * step_s < 1.15
@@ -115,6 +118,21 @@ def outcome(seed: int, steps: int = FULL_STEPS, every_s: int = 1) -> Outcome:
         seed=seed, truth=truth, clear=clear, gained=best, second=second, verdict=verdict, here=here,
         world=physics.ranks.world,
     )  # fmt: skip
+
+
+def beside(physics: Physics, found: dict[str, float], seed: int, steps: int) -> str | None:
+    """Another remedy that gains as much as the one named, where it is of another thing: both together gain much more.
+
+    Of remedies that take the same away, one more thoroughly than the other, none is to be preferred but the lesser.
+    """
+    best = max(found.values())
+    equal = [cause for cause, gain in found.items() if gain >= best * TIE]
+    now = speed(physics, 90, seed, steps)
+    for other in equal[1:]:
+        both = REMEDIES[other](REMEDIES[equal[0]](physics))
+        if speed(both, 90, seed, steps) / now >= CLEAR * best:
+            return other
+    return None
 
 
 def _healed(physics: Physics) -> Physics:

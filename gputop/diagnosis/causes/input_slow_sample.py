@@ -62,9 +62,14 @@ def examine(facts: Facts) -> Candidate | None:
     )
 
 
+SEEN = 0.7
+"""Part of the slow samples' time for which workers are seen at work from which these are among it: what they only wait
+for is not."""
+
+
 def _floor_pct(facts: Facts, wait: InputWait, longest_ms: float) -> float:
     """What of the step the workers need in any order, percent: all slow samples, shared out among the workers, and what
-    they compute besides.
+    they compute besides. Where they are seen at work for as long as that, the slow samples are what they work at.
 
     Each wait that is about as long as the longest was one such sample, which had begun as many steps before as there
     are batches ahead. At no beat, those among the batches that were made meanwhile show in no wait: the other workers
@@ -83,8 +88,9 @@ def _floor_pct(facts: Facts, wait: InputWait, longest_ms: float) -> float:
     begun = (prefetch * workers - 1) * max(0.0, wait.step_ms - wait.wait_ms)
     if period(held_up) is None:
         apart = max(apart - (prefetch - 0.5) * (workers - 1), apart / MOST_HIDDEN)
-    besides = loader_busy_pct(facts) or 0.0
-    return min(100.0, 100 * (longest_ms + begun) / apart / workers / wait.step_ms + besides)
+    slow = 100 * (longest_ms + begun) / apart / workers / wait.step_ms
+    at_work = loader_busy_pct(facts) or 0.0
+    return min(100.0, at_work if at_work >= SEEN * slow else slow + at_work)
 
 
 def _advice(facts: Facts, in_order: bool | None) -> list[Advice]:

@@ -48,7 +48,10 @@ def examine(facts: Facts) -> Candidate | None:
         return None
     usual = median([side.total for side in sides]) or 0.0
     order = sorted(sides, key=lambda side: -side.total)
-    late, following = order[0], order[1]
+    late = order[0]
+    if all(side.exchange is not None for side in sides):
+        late = min(sides, key=lambda side: side.exchange or 0.0)
+    following = next(side for side in order if side is not late)
     if len(sides) == 2:
         usual = following.total
     part = max(late.own, key=lambda part: late.own[part] - usual_of(sides, part))
@@ -65,7 +68,7 @@ def examine(facts: Facts) -> Candidate | None:
     case = Case(facts)
     case.at_least("time by which one rank is late", share, LATE_PCT, "%", "steps", 2.0)
     if len(sides) > 2:
-        alone = (late.total - usual) / max(following.total - usual, 0.02 * late.step_ms)
+        alone = _alone(sides, late)
         case.at_least("its delay over the next rank's", alone, ALONE_RATIO, "x", "steps", 2.0)
     turn = waited_for(sides, late)
     if (turn is not None and turn < SAME_RANK) or (part == "data" and _all_starve(sides, late)):
@@ -84,6 +87,18 @@ def examine(facts: Facts) -> Candidate | None:
         speedup_limit=speedup(share),
         beside=True,
     )
+
+
+def _alone(sides: Sequence[Rank], late: Rank) -> float:
+    """How much later than the usual rank this one is, over how much later the next one is.
+
+    By what they wait, where that is known, else by what they do of their own.
+    """
+    known = all(side.exchange is not None for side in sides)
+    times = [-(side.exchange or 0.0) if known else side.total for side in sides]
+    usual, mine = median(times) or 0.0, -(late.exchange or 0.0) if known else late.total
+    following = max(time for side, time in zip(sides, times, strict=True) if side is not late)
+    return (mine - usual) / max(following - usual, 0.02 * late.step_ms)
 
 
 def _with_masked(side: Rank, late: Rank) -> float:
