@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -189,3 +190,13 @@ def test_doctor_calls_a_locale_by_its_own_encoding(short_dir: Path) -> None:
     said = gputop("doctor", directory=short_dir, env=plain)
     assert "(ascii): drawn in ASCII" in said.stdout
     assert said.stdout.isascii()
+
+
+def test_without_a_home_or_any_other_variable_the_machine_is_looked_at_all_the_same(short_dir: Path) -> None:
+    bare = {"PYTHONPATH": str(Path(__file__).parents[2]), "GPUTOP_DIR": str(short_dir), "GPUTOP_DIR_ONLY": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "gputop", "once", "--seconds", "0.2", "--json"],
+        env=bare, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert json.loads(ran.stdout)["schema"] == 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gputop.diagnosis.verdict import Judge, judge, judge_idle
-from gputop.records import AnyRecord, Event, Step
-from tests.diagnosis.builder import COMPUTE, MS, RUN_ID, T0, S, alive, trace, verdict, window
+from gputop.records import AnyRecord, Event, Gpu, GpuProcess, Run, Step
+from tests.diagnosis.builder import COMPUTE, HOST, MS, PID, RUN_ID, T0, UUID, S, alive, trace, verdict, window
 
 
 def silence(seconds: int, *, phase: str | None = "data", step_ms: float = 84.0, n: int = 100) -> list[AnyRecord]:
@@ -26,6 +27,15 @@ def test_no_step_for_a_minute_is_stalled_and_says_where() -> None:
     assert "in data" in said.headline
     assert "train.py:9" in said.headline
     assert said.advice[0].code == "py-spy dump --pid 4242"
+
+
+def test_a_run_that_hangs_while_its_gpu_reads_busy_is_stalled_all_the_same() -> None:
+    spinning = [
+        Gpu(t=T0 + second * S, host=HOST, gpu_uuid=UUID, util_pct=100, processes=[GpuProcess(pid=PID, sm_pct=100)])
+        for second in range(80)
+    ]
+    records = [msgspec.structs.replace(one, gpu_uuid=UUID) if isinstance(one, Run) else one for one in silence(60)]
+    assert verdict([*records, *spinning]).cause == "stalled"
 
 
 def test_no_step_for_twenty_seconds_is_not_stalled() -> None:

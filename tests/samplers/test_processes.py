@@ -269,9 +269,8 @@ def test_any_name_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_line_of_any_bytes_is_shown_as_text() -> None:
     odd = [b"sl\xffeep\x1b[2J", b"60"]
     with subprocess.Popen(odd, executable=shutil.which("sleep")) as process:
-        line = proc.cmdline(process.pid)
-        while line and "sl" not in line:
-            line = proc.cmdline(process.pid)
+        while not (line := proc.cmdline(process.pid) or "").startswith("sl"):
+            pass  # until it has been executed
         process.kill()
     assert line == "sl\ufffdeep\\x1b[2J 60"
 

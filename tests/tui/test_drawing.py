@@ -92,6 +92,20 @@ def test_a_process_that_only_the_driver_sees_is_called_so() -> None:
     assert "not to be seen" not in shown[72]
 
 
+def test_each_mig_instance_has_its_line() -> None:
+    instances = [
+        {"name": "H100 MIG 1g.10gb", "mem_used_bytes": 5 << 30, "mem_total_bytes": 10 << 30, "sm_active_pct": 61.0,
+         "processes": [{"pid": 71}]},
+        {"uuid": "MIG-\x1b[31mb", "mem_used_bytes": "odd", "processes": None},
+    ]  # fmt: skip
+    row = views.gpu_view(gpu={"mig": instances, "util_pct": None})
+    page = gpus.sheet(Sight(view=(one := views.view(gpus=(row,))), slow=one), 160, 40, Standing())
+    shown = [plain(line) for line in page.lines]
+    first = next(line for line in shown if "1g.10gb" in line)
+    assert all(part in first for part in ("5", "10", "SM active 61 %", "1 process"))
+    assert any("MIG-\\x1b[31mb" in line for line in shown)
+
+
 def test_a_narrow_screen_keeps_verdict_and_ledger() -> None:
     shown = text(views.view(), 40, 8)
     assert "INPUT-WORKERS" in shown

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import isfinite
+from typing import Any
+
 from gputop import xids
 from gputop.records import Gpu, GpuProcess, clean
 from gputop.tui import figures, listing
@@ -34,7 +37,8 @@ def _entry(view: GpuView, sight: Sight, *, own: bool) -> listing.Entry:
 
     def lines(width: int, mark: str) -> list[Line]:
         head = _gpu(view, sight.slow, width, own=own)
-        return [*head, *(_process(process, width, sight) for process in gpu.processes or ()), fit([], width)]
+        inside = [_instance(one, width) for one in gpu.mig or ()]
+        return [*head, *inside, *(_process(process, width, sight) for process in gpu.processes or ()), fit([], width)]
 
     def words() -> str:
         running = [_words(process, sight) for process in gpu.processes or ()]
@@ -45,7 +49,7 @@ def _entry(view: GpuView, sight: Sight, *, own: bool) -> listing.Entry:
         values=(gpu.gpu_index, gpu.util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c, gpu.name),
         words=words,
         draw=lines,
-        high=3 + len(gpu.processes or ()) + (xid(view) is not None),
+        high=3 + len(gpu.mig or ()) + len(gpu.processes or ()) + (xid(view) is not None),
     )
 
 
@@ -98,6 +102,23 @@ def _more(gpu: Gpu) -> list[str]:
     if gpu.unsupported:
         parts.append(f"{len(gpu.unsupported)} figures not supported here")
     return parts
+
+
+def _instance(one: dict[str, Any], width: int) -> Line:
+    """A MIG instance: its kind, memory, work, and how many processes it has."""
+    used, total, active = (_number(one.get(name)) for name in ("mem_used_bytes", "mem_total_bytes", "sm_active_pct"))
+    listed = one.get("processes")
+    parts = [
+        clean(str(one.get("name") or one.get("uuid") or "MIG instance"), 40),
+        figures.used_of(int(used), int(total)) if used is not None and total else "",
+        f"SM active {figures.pct(active)}" if active is not None else "",
+        f"{len(listed)} process{'' if len(listed) == 1 else 'es'}" if isinstance(listed, list) else "",
+    ]
+    return fit([Span("        ├ " if width > 30 else " ", "faint"), Span("  ".join(p for p in parts if p))], width)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and isfinite(value) else None
 
 
 def _process(process: GpuProcess, width: int, sight: Sight) -> Line:
