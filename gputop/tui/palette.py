@@ -23,6 +23,13 @@ class Palette(msgspec.Struct, frozen=True):
         return self.styles.get(name) or self.styles[""]
 
 
+def color_of(style: Style) -> str:
+    """The name that Textual has for a style's colour: one of 16 is another thing there than one of that name."""
+    if style.color is None:
+        return "ansi_default"
+    return f"ansi_{style.color.name}" if style.color.is_system_defined else style.color.name
+
+
 _DARK = {
     "text": "#d8dee9", "dim": "#8a93a2", "faint": "#5b6472", "title": "#88c0d0", "key": "#88c0d0",
     "good": "#8fbf6f", "warn": "#e5b455", "bad": "#e8706f", "series": "#81a1c1", "peak": "#b48ead",
@@ -76,19 +83,28 @@ def palette(theme: Theme, terminal: Terminal) -> Palette:
         return _without_color()
     if theme == "ansi" or (theme == "auto" and terminal.colors == "16"):
         return _build(_ANSI)
+    if terminal.colors == "16" and theme in _PAINTED:
+        return _build(_ANSI, *_PAINTED[theme])
     if theme == "auto":
         known = {True: {**_LIGHT, "text": "default"}, False: {**_DARK, "text": "default"}}
         return _build({**(_BOTH if terminal.light is None else known[terminal.light]), "background": ""})
     return _build({"dark": _DARK, "light": _LIGHT, "contrast": _CONTRAST}[theme])
 
 
-def _build(colors: Mapping[str, str]) -> Palette:
-    background = colors["background"] or None
+_PAINTED = {"dark": ("white", "black"), "light": ("black", "bright_white"), "contrast": ("bright_white", "black")}
+"""Text and background of themes that paint theirs, where there are 16 colours: the nearest to what they are elsewhere
+might be the background's own."""
+
+
+def _build(colors: Mapping[str, str], ink: str | None = None, paper: str | None = None) -> Palette:
+    """The styles; `ink` and `paper` stand for the terminal's own text and background, where 16 colours are to be used
+    that are not its defaults."""
+    background = paper or colors["background"] or None
 
     def style(name: str, *, bold: bool = False, reverse: bool = False, of: str = "") -> Style:
         color = colors.get(of) or colors[name]
         return Style(
-            color=None if color in ("default", "dim") else color,
+            color=ink if color in ("default", "dim") else color,
             bgcolor=background,
             bold=bold or None,
             dim=color == "dim" or None,
@@ -110,7 +126,7 @@ def _build(colors: Mapping[str, str]) -> Palette:
         styles[f"tile.{bucket}"] = style(bucket, bold=True, reverse=True, of="tile")
     for family, name in _FAMILY_COLORS.items():
         styles[f"family.{family}"] = style(name)
-    return Palette(styles, background)
+    return Palette(styles, f"ansi_{paper}" if paper else background)
 
 
 _FAMILY_COLORS = {

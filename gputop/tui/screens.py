@@ -16,7 +16,7 @@ from gputop.tui.asking import Question
 from gputop.tui.draw import footer, header, overview, recorded, transport
 from gputop.tui.draw.sight import Sight
 from gputop.tui.lines import Block, Line, cut, fit
-from gputop.tui.palette import Palette
+from gputop.tui.palette import Palette, color_of
 from gputop.tui.pane import Pane
 from gputop.tui.sheet import PAGES, Sheet, Standing, sheet
 from gputop.tui.stage import Stage
@@ -51,14 +51,11 @@ class _Drawn(Screen[None]):
         for pane in self.query_children(Pane):
             pane.repaint(shades, ascii_only=self.gputop.terminal.ascii)
         for tip in self.query_children(Tooltip):
-            edge = shades.style("key").color
-            tip.styles.border = (
-                "ascii" if self.gputop.terminal.ascii else "round",
-                edge.name if edge else "ansi_default",
-            )
+            edge = color_of(shades.style("key"))
+            tip.styles.border = ("ascii" if self.gputop.terminal.ascii else "round", edge)
             tip.styles.padding = (0, 1)
             tip.styles.background = shades.background or "ansi_default"
-            tip.styles.color = getattr(shades.style("").color, "name", "ansi_default")
+            tip.styles.color = color_of(shades.style(""))
 
     def on_resize(self, event: events.Resize) -> None:
         self.gputop.show(at_once=True)

@@ -128,6 +128,19 @@ def test_words_can_be_read_in_whatever_a_terminal_calls_its_16_colors(
             assert seen >= (1.6 if name.startswith(shapes) else 3.0), name
 
 
+@pytest.mark.parametrize("shades", [VGA, XTERM, SOLARIZED])
+@pytest.mark.parametrize("theme", ["dark", "light", "contrast"])
+def test_themes_that_paint_can_be_read_in_16_colors(theme: Theme, shades: str) -> None:
+    def seen(color: Color | None) -> str:
+        assert color is not None
+        assert color.number is not None
+        return "#" + shades.split()[color.number]
+
+    for name, style in palette(theme, Terminal("16", False)).styles.items():
+        least = 1.5 if name.startswith(("bar.", "bucket.", "family.", "series", "peak", "good")) else 2.7
+        assert contrast(seen(style.bgcolor), Color.parse(seen(style.color))) >= least, name
+
+
 def test_without_colors_no_style_has_one() -> None:
     for theme in ("auto", "dark", "ansi"):
         for style in palette(theme, Terminal("none", False)).styles.values():  # type: ignore[arg-type]

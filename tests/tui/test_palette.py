@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import get_args
 
+import pytest
 from textual.pilot import Pilot
 
 from gputop.tui.app import GputopApp
-from gputop.tui.options import Options
+from gputop.tui.options import Options, Theme
 from gputop.tui.pane import Pane
 from gputop.tui.screens import Page
-from gputop.tui.terminal import Terminal
+from gputop.tui.terminal import ColorLevel, Terminal
 from tests.tui import views
-from tests.tui.test_app import drive, text_of
+from tests.tui.test_app import Clock, drive, text_of
 from tests.tui.test_recordings import until
 
 
@@ -102,9 +105,19 @@ def test_a_theme_that_cannot_be_remembered_says_why(tmp_path: Path) -> None:
     assert place.read_text() == "theme = ["
 
 
-def test_without_colours_there_are_no_themes() -> None:
-    import asyncio
+@pytest.mark.parametrize("colors", ["16", "256"])
+def test_every_theme_is_worn_with_whatever_colors_there_are(colors: ColorLevel) -> None:
+    async def go() -> None:
+        app = GputopApp(views.Canned(views.view()), Options(refresh=3600), Terminal(colors, False), clock=Clock())
+        async with app.run_test(size=(80, 24)) as pilot:
+            for theme in get_args(Theme)[1:]:
+                await pilot.press("T")
+                assert f"theme {theme}; " in text_of(app)
 
+    asyncio.run(go())
+
+
+def test_without_colours_there_are_no_themes() -> None:
     async def go() -> None:
         app = GputopApp(views.Canned(views.view()), Options(refresh=3600), Terminal("none", False))
         async with app.run_test(size=(100, 30)) as pilot:
