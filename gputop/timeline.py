@@ -6,7 +6,6 @@ Records may come up to some seconds out of order. Nothing here reads a clock: `n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import TypeVar
 
 from gputop import visible
@@ -288,7 +287,7 @@ class Timeline:
                     return gpu.gpu_uuid, "pci"
         pid = self._pid_here(run, latest)
         for gpu in latest:
-            if pid is not None and any(pid.agrees(one) for one in _pids_on(gpu)):
+            if pid is not None and _runs_on(gpu, pid):
                 return gpu.gpu_uuid, "pid"
         contained = pid is not None and pid.number != run.pid
         if (uuid := _visible(run, latest, contained=contained)) is not None:
@@ -349,14 +348,13 @@ def _same_start(one: int | None, other: int | None) -> bool:
     return one is None or other is None or one == other
 
 
-def _pids_on(gpu: Gpu) -> Iterator[Pid]:
-    """The processes on a GPU and on its MIG instances."""
-    for process in gpu.processes or ():
-        yield Pid(process.pid, process.start_ticks)
+def _runs_on(gpu: Gpu, pid: Pid) -> bool:
+    """Whether a process is on a GPU or on one of its MIG instances."""
+    found = [process.start_ticks for process in gpu.processes or () if process.pid == pid.number]
     for instance in gpu.mig or ():
-        for one in instance.get("processes") or ():
-            if isinstance(pid := one.get("pid"), int):
-                yield Pid(pid, one.get("start_ticks"))
+        listed = instance.get("processes") or ()
+        found += [one.get("start_ticks") for one in listed if one.get("pid") == pid.number]
+    return any(_same_start(pid.start, start) for start in found)
 
 
 def _visible(run: Run, gpus: list[Gpu], *, contained: bool) -> str | None:
