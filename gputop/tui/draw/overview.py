@@ -142,7 +142,7 @@ def _one(x: int, y: int, width: int, line: Line) -> Block:
 def last_line(sight: Sight, keys: footer.Keys, width: int, note: str) -> Line:
     """The keys; before them what just happened, else what ails the recording, else the first warning."""
     trouble = recorded.trouble(sight.view.recording)
-    said = note or crop(trouble, max(10, width * 3 // 4)) or warning(sight, width)
+    said = note or crop(trouble, max(10, width - 12)) or warning(sight, width)
     return footer.line(keys, width, said, sight.remapped)
 
 
