@@ -37,6 +37,7 @@ class Device:
         self.uuid = f"unknown-{index}"
         self.lost = False
         self.mem_shared = False
+        self.slowed = False
         self.now_ns = 0
         self.placing = nvml_bursts.Placing()
         self.burst: Burst | None = None

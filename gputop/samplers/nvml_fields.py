@@ -25,6 +25,10 @@ THROTTLE_BITS = {
 }
 """nvmlClocksEventReason bits (nvml.h); 0x100 is the display's clock setting. Unknown ones are "other"."""
 
+SLOWDOWN, SLOWDOWN_WHY = 0x8, 0xC0
+"""The hardware slowdown, and the bits that say why there is one (heat, the power brake). Without these it may flash when
+a device changes its performance state, so alone it counts from the second look in a row on."""
+
 THROTTLE_FIELDS = {74: "power_cap", 75: "thermal_sw", 76: "sync_boost"}
 """Cumulative counters in ns by field id. Only ids that mean the same in every header: those of the hardware reasons
 are 251 to 253 in CUDA 12's, 269 to 271 in CUDA 13's, and each of these means something else in the other."""
@@ -166,7 +170,9 @@ def _throttle(device: Device) -> dict[str, Any]:
             raise
         device.say("nvmlDeviceGetCurrentClocksThrottleReasons")
         bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device.handle)
-    return {"throttle": reasons(bits)}
+    flash = bits & SLOWDOWN and not bits & SLOWDOWN_WHY and not device.slowed
+    device.slowed = bool(bits & SLOWDOWN)
+    return {"throttle": reasons(bits & ~SLOWDOWN if flash else bits)}
 
 
 def reasons(bits: int) -> list[str]:

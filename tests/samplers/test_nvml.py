@@ -286,6 +286,16 @@ def test_throttle_bits_have_names_and_unknown_ones_are_other(nvml: NvmlProcess) 
         assert nvml.open().gpus()[0].throttle == names
 
 
+def test_a_hardware_slowdown_that_flashes_for_one_look_is_none(nvml: NvmlProcess) -> None:
+    nvml.open().sample()
+    told = []
+    for bits in (0x8, 0x0, 0x8, 0x8, 0x48, 0x0, 0x88):
+        nvml.state.set({"0.throttle": bits})
+        told.append(nvml.gpus()[0].throttle)
+    brake = ["hw_slowdown", "power_brake"]
+    assert told == [[], [], [], ["hw_slowdown"], ["hw_slowdown", "thermal_hw"], [], brake]
+
+
 def test_the_old_name_of_the_throttle_call_is_tried(nvml: NvmlProcess) -> None:
     nvml.state.set({"0.throttle": 4, "error.nvmlDeviceGetCurrentClocksEventReasons 0": 13})
     assert nvml.open().gpus()[0].throttle == ["power_cap"]
