@@ -26,8 +26,8 @@ THROTTLE_BITS = {
 """nvmlClocksEventReason bits (nvml.h); 0x100 is the display's clock setting. Unknown ones are "other"."""
 
 SLOWDOWN, SLOWDOWN_WHY = 0x8, 0xC0
-"""The hardware slowdown, and the bits that say why there is one (heat, the power brake). Without these it may flash when
-a device changes its performance state, so alone it counts from the second look in a row on."""
+"""The hardware slowdown, and the bits that say why there is one (heat, the power brake). Without these it may flash
+when a device changes its performance state, so alone it counts from the second look in a row on."""
 
 THROTTLE_FIELDS = {74: "power_cap", 75: "thermal_sw", 76: "sync_boost"}
 """Cumulative counters in ns by field id. Only ids that mean the same in every header: those of the hardware reasons
