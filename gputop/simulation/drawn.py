@@ -283,7 +283,7 @@ def _left_on_cpu(_random: Random, physics: Physics) -> Physics:
     return _change(alone, model={"on_device": False, "kernel_ns": max(1, round(model.kernel_ns * factor))})
 
 
-def _in_job(random: Random, physics: Physics, **fields: Any) -> Physics:
+def in_job(random: Random, physics: Physics, **fields: Any) -> Physics:
     """The loop as one rank of a job, whether it was one or not; on a CPU it stays alone."""
     if not physics.model.on_device:
         return physics
@@ -293,7 +293,7 @@ def _in_job(random: Random, physics: Physics, **fields: Any) -> Physics:
 
 def _slow_exchange(random: Random, physics: Physics) -> Physics:
     """Gradients that take as long as this much of a step to go round."""
-    physics = _in_job(random, physics)
+    physics = in_job(random, physics)
     world = physics.ranks.world
     sent = 2 * (world - 1) / world * 4 * physics.model.params
     ns = _step_ns(physics) * random.uniform(0.1, 2.0)
@@ -303,26 +303,26 @@ def _slow_exchange(random: Random, physics: Physics) -> Physics:
 def _late_input(random: Random, physics: Physics) -> Physics:
     plan = physics.input
     factor = _step_ns(physics) * plan.workers / plan.decode_ns
-    return _in_job(random, physics, late_input=factor * random.uniform(0.9, 3.0))
+    return in_job(random, physics, late_input=factor * random.uniform(0.9, 3.0))
 
 
 def _late_compute(random: Random, physics: Physics) -> Physics:
-    return _in_job(random, physics, late_compute=random.uniform(1.05, 2.5))
+    return in_job(random, physics, late_compute=random.uniform(1.05, 2.5))
 
 
 def _late_link(random: Random, physics: Physics) -> Physics:
     copied_ns = physics.input.batch_bytes / physics.gpu.pinned_bytes_s * 1e9
-    return _in_job(random, physics, late_link=max(1.0, _step_ns(physics) * random.uniform(0.05, 1.5) / copied_ns))
+    return in_job(random, physics, late_link=max(1.0, _step_ns(physics) * random.uniform(0.05, 1.5) / copied_ns))
 
 
 def _rank_alone(random: Random, physics: Physics) -> Physics:
     every = random.choice((1, 1, 10, 25))
     ns = round(every * _step_ns(physics) * random.uniform(0.2, 2.0))
-    return _change(_in_job(random, physics, extra_ns=ns, extra_every=every), ranks={"late": 0})
+    return _change(in_job(random, physics, extra_ns=ns, extra_every=every), ranks={"late": 0})
 
 
 def _one_saves(random: Random, physics: Physics) -> Physics:
-    alone = _change(_in_job(random, _saving(random, physics)), ranks={"late": 0})
+    alone = _change(in_job(random, _saving(random, physics)), ranks={"late": 0})
     return _change(alone, episodes={"save_rank": 0}) if alone.ranks.world > 1 else physics
 
 
