@@ -16,6 +16,7 @@ from gputop.publisher.entries import BEGIN, END, END_READ
 from gputop.publisher.frames import caller_site
 from gputop.publisher.oath import confess
 from gputop.publisher.passes import Pass
+from gputop.publisher.process import switched_off
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,7 +59,7 @@ def watch(
     """
     global _watch  # noqa: PLW0603
     try:
-        if core.switched_off():
+        if switched_off():
             return Watch(None)
         publisher = core.publisher(device)
         if _watch is None or _watch._publisher is not publisher:

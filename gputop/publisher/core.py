@@ -24,6 +24,7 @@ from gputop.publisher.ledger import Ledger
 from gputop.publisher.loading import content, loader_record
 from gputop.publisher.numbers import Numbers
 from gputop.publisher.oath import confess
+from gputop.publisher.process import exit_label, in_loader_worker
 from gputop.publisher.regions import Regions
 from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
@@ -370,7 +371,7 @@ class Publisher:
     def end_of_process(self) -> None:
         """At exit: the open step as it stands, and a last word."""
         try:
-            self._end(_exit_label())
+            self._end(exit_label())
         except Exception as error:
             confess("exit", error)
 
@@ -415,22 +416,6 @@ def publisher(device: DeviceClock | None = None) -> Publisher:
     else:
         current.use_device(device)
     return current
-
-
-def switched_off() -> bool:
-    """GPUTOP=0 makes all of it nothing."""
-    return os.environ.get("GPUTOP", "") == "0"
-
-
-def in_loader_worker() -> bool:
-    """Whether this process is a worker of a torch DataLoader."""
-    module = sys.modules.get("torch.utils.data._utils.worker")
-    return module is not None and getattr(module, "_worker_info", None) is not None
-
-
-def _exit_label() -> str | None:
-    error = getattr(sys, "last_type", None)
-    return error.__name__ if isinstance(error, type) else None
 
 
 def _end_with_multiprocessing() -> None:

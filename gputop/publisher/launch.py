@@ -87,8 +87,9 @@ def arm_injected() -> None:
 
     try:
         from gputop.publisher import arm, core
+        from gputop.publisher.process import switched_off
 
-        if not core.switched_off():
+        if not switched_off():
             names = os.environ.get(NO_HOOKS, "").split(",")
             arm.arm(core.publisher(), frozenset(name for name in names if name), imported=True)
     except Exception as error:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 
 from gputop.publisher.counting import Counting
-from gputop.publisher.loop import NO_WORK_NS, Loop, Note
+from gputop.publisher.levels import NO_WORK_NS
+from gputop.publisher.loop import Loop, Note
 from gputop.publisher.marks import Token, note_child, open_mark, same_extent, settle
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source, note_site

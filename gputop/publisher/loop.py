@@ -11,38 +11,15 @@ import time
 from collections.abc import Callable
 
 from gputop.publisher.counting import Counting
+from gputop.publisher.levels import LEADS, NO_WORK_NS, UNDECIDED_NS, UNDECIDED_SEGMENTS, Level, merge
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source
-
-NO_WORK_NS = 1_000_000
-"""From a batch's arrival to the next request: less than this holds no forward pass worth a step of its own."""
-
-UNDECIDED_NS = 2_000_000_000
-"""A segment that has waited this long for a backward is released as a step of its own."""
-
-UNDECIDED_SEGMENTS = 64
-"""So are those of a pass that has made so many without a backward."""
-
-LEADS = 2
-"""A batch asked for right before training batches more often than this is part of the training step."""
 
 UNTOLD = frozenset({LOOSE, "self", "data"})
 """What a step of which only the time was noted may have for phases: `data` where the pass ended in it. With any other
 it is told as it is."""
 
 Note = Callable[[str, int, int, "str | None"], None]
-
-
-class Level:
-    """A pass that may turn out to be training or evaluation: segments already ended, and the one that is open."""
-
-    __slots__ = ("done", "open", "source", "start")
-
-    def __init__(self, opened: Segment) -> None:
-        self.source = opened.source
-        self.start = opened.start
-        self.open = opened
-        self.done: list[Segment] = []
 
 
 class Loop:
@@ -274,7 +251,7 @@ class Loop:
             return self.train
         level = levels.pop()
         source = level.source
-        whole = _merge([*level.done, level.open])
+        whole = merge([*level.done, level.open])
         while levels:
             whole = self._settle(levels.pop(), whole)
         source.trains, source.evaluates = True, False
@@ -298,7 +275,7 @@ class Loop:
         below.source.led += 1
         if below.source.open and whole.start - opened.arrived < NO_WORK_NS:
             below.source.trains = True
-            return _merge([*below.done, opened, whole])
+            return merge([*below.done, opened, whole])
         self._end_level(below, whole.start)
         self._interrupted(below, whole.start)
         return whole
@@ -438,12 +415,3 @@ class Loop:
         """Whether the open training step has done all that a training step does."""
         train, tail = self.train, self.tail
         return train is not None and train.optimizer and not train.stack and (tail is None or not tail.stack)
-
-
-def _merge(parts: list[Segment]) -> Segment:
-    """Segments that follow each other directly, as one; it trains for the last one's pass."""
-    whole = parts[0]
-    for part in parts[1:]:
-        whole.absorb(part)
-    whole.source = parts[-1].source
-    return whole

@@ -23,6 +23,7 @@ from gputop.publisher.detail import (
 from gputop.publisher.entries import ARRIVE, CLOSE, CONSTRUCT, COUNT, CPU, CPU_FROM_NS, FAIL, QUEUE, REQUEST
 from gputop.publisher.hooks.batch import NOT_A_BATCH, samples_of
 from gputop.publisher.oath import confess
+from gputop.publisher.process import in_loader_worker, switched_off
 from gputop.publisher.segment import Source
 
 T = TypeVar("T")
@@ -130,12 +131,12 @@ class Pass(Generic[T]):
 def _begin(iterable: Any) -> tuple[Publisher | None, Source | None]:
     """The publisher and a source for this pass; nothing where it is switched off or on another thread."""
     try:
-        if core.switched_off():
+        if switched_off():
             return None, None
         publisher = core.publisher()
         if publisher.mine():
             unusual(publisher)
-        if not publisher.started and not core.in_loader_worker():
+        if not publisher.started and not in_loader_worker():
             from gputop.publisher import arm
 
             arm.find_device(publisher)

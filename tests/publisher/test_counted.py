@@ -324,6 +324,32 @@ def test_a_loop_that_is_left_early_ends_its_last_step_there(emitted: Given, back
     assert whole <= begun - min(seg.start for seg in steps), "what follows the loop is no step's time"
 
 
+def test_what_follows_a_pass_that_ended_in_a_counted_step_is_told(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(64)
+    gputop.watch()
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(6):
+        for (x,) in DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=2):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        with gputop.phase("after"):
+            pass
+    for _ in range(6):
+        for _ in gputop.steps(range(20)):
+            with gputop.phase("backward"):
+                pass
+        with gputop.phase("later"):
+            pass
+    _, sums = over(emitted)
+    assert sums
+    told = [seg for seg in emitted if isinstance(seg, Segment)]
+    assert sum("after" in seg.phases for seg in told) == sum("later" in seg.phases for seg in told) == 6
+
+
 def test_an_error_in_a_counted_step_ends_the_pass_and_the_next_is_whole(
     emitted: Given, backed_off: Callable[[int], None]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from inspect import signature
@@ -211,6 +212,39 @@ def test_fetches_by_a_background_thread_are_no_waits_of_the_loop(emitted: list[S
     pub.stop()
     assert len(emitted) >= 7
     assert all("data" not in seg.phases for seg in emitted)
+
+
+class Uneven(torch.utils.data.Dataset[torch.Tensor]):
+    """One sample takes long; the next worker's are ready meanwhile."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == 8:
+            time.sleep(0.3)
+        return torch.ones(8)
+
+
+def test_batches_that_are_ready_while_a_slow_one_holds_them_up_are_told(emitted: list[Segment]) -> None:
+    model, optimizer = parts()
+    watched = gputop.watch()
+    loader = DataLoader(Uneven(), batch_size=2, num_workers=2, prefetch_factor=2, multiprocessing_context="fork")
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    watched.stop()
+    told = facts()
+    assert (told.prefetch_factor, told.persistent_workers, told.pin_memory, told.drop_last) == (2, False, False, False)
+    assert told.in_order in (True, None), "torch 2.5 and older have no choice"
+    slow = max(emitted, key=lambda seg: seg.phases.get("data", 0) if seg.start > emitted[0].start else 0)
+    assert slow.extra is not None
+    assert slow.extra["late_ready"] >= 1, "however many of them had come before the loop asked"
+    for seg in emitted:
+        extra = seg.extra or {}
+        assert "ready_batches" in extra
+        assert "late_ready" not in extra or seg.phases["data"] > 1_000_000, "only of a long wait"
 
 
 def test_input_shapes_are_counted_on_steps_that_take_their_time(emitted: list[Segment]) -> None:

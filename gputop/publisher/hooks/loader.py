@@ -212,19 +212,24 @@ def _kept(iterator: Any, caller: FrameType) -> bool:
 def _ready(iterator: Any) -> int | None:
     """Batches that wait in the queue or were put aside since an earlier one is still missing."""
     try:
-        waiting = int(iterator._data_queue.qsize())
-        for task in iterator._task_info.values():
-            if len(task) == 2:
-                waiting += 1
+        return int(iterator._data_queue.qsize()) + _put_aside(iterator)
     except Exception:  # another version's iterator, or a platform whose queues have no size
         return None
-    return waiting
+
+
+def _put_aside(iterator: Any) -> int:
+    """Batches that came before an earlier one."""
+    return sum(len(task) == 2 for task in iterator._task_info.values())
 
 
 def _tell_queue(publisher: Publisher, iterator: Any, ready: int, waited: int) -> None:
+    """What lay ready; of a long wait, also the later batches that did while this one was missing.
+
+    Where some lay ready at its beginning and none was put aside, the batch was there and took long to be unpacked.
+    """
     fields = {"ready_batches": ready}
-    if waited > LONG_WAIT_NS and ready == 0:
+    if waited > LONG_WAIT_NS:
         later = _ready(iterator)
-        if later is not None:
+        if later is not None and (ready == 0 or _put_aside(iterator)):
             fields["late_ready"] = later
     publisher.put((QUEUE, fields, monotonic_ns()))
