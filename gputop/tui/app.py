@@ -128,11 +128,12 @@ class GputopApp(App[int]):
             widget.refresh(repaint=True, layout=True)
 
     def tick(self) -> None:
-        """Takes the newest view and shows it, unless the terminal has not yet taken what was written before."""
+        """Takes the newest view and shows it, unless the terminal has not yet taken what was written before, or lately
+        could not."""
         if self.options.until_end and self.lending.own.ended():
             self.action_leave()
             return
-        if not takes_bytes(sys.__stderr__):
+        if not self._pace.due(self._clock(), takes=takes_bytes(sys.__stderr__)):
             return
         self._look(self._picture.view())
         self.show()

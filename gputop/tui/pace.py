@@ -3,12 +3,14 @@ has not taken what was written before."""
 
 from __future__ import annotations
 
+import math
 import os
 import select
 from typing import Any
 
 from gputop.tui.draw.sight import chosen
 from gputop.tui.draw.transport import mode_of
+from gputop.tui.options import SLOW_REFRESH_S
 from gputop.view import RunView, View
 
 HISTORY_NS = 1_900_000_000
@@ -20,23 +22,42 @@ CALM_NS = 5_000_000_000
 SLOW_HISTORY_NS, SLOW_CALM_NS = 9_900_000_000, 30_000_000_000
 """The same on a slow link."""
 
+BACK_OFF_S = 60.0
+"""For so long after a terminal was full it is drawn to as on a slow link: what waits in front of it (some 15 KB in a
+pseudo-terminal) delays the answer to every key, and only goes away if less is sent than it takes."""
+
 
 class Pace:
     """Three views of one picture: `fast` is the newest, `slow` moves with the histories' columns, `calm` every few
-    seconds; both move at once where what is watched or concluded is another thing."""
+    seconds; both move at once where what is watched or concluded is another thing. After a terminal was full all move
+    as on a slow link for a while."""
 
     def __init__(self, view: View, *, slow_link: bool) -> None:
         self.fast = self.slow = self.calm = view
-        self._history_ns, self._calm_ns = (SLOW_HISTORY_NS, SLOW_CALM_NS) if slow_link else (HISTORY_NS, CALM_NS)
+        self._slow = self._slow_link = slow_link
+        self._full_s = self._drawn_s = -math.inf
+
+    def due(self, now_s: float, *, takes: bool) -> bool:
+        """Whether to look and draw now, in monotonic seconds; `takes`: the terminal has room."""
+        if not takes:
+            self._full_s = now_s
+            return False
+        backing_off = now_s - self._full_s < BACK_OFF_S
+        self._slow = self._slow_link or backing_off
+        if backing_off and now_s - self._drawn_s < SLOW_REFRESH_S:
+            return False
+        self._drawn_s = now_s
+        return True
 
     def look(self, view: View, run_id: str | None) -> None:
         """Takes in the newest view; `run_id` is the run that is shown."""
         self.fast = view
+        history_ns, calm_ns = (SLOW_HISTORY_NS, SLOW_CALM_NS) if self._slow else (HISTORY_NS, CALM_NS)
         differs = _differs(self.calm, view, run_id)
-        aged = not 0 <= view.now_ns - self.slow.now_ns < self._history_ns
+        aged = not 0 <= view.now_ns - self.slow.now_ns < history_ns
         if differs or (aged and view.last_column != self.slow.last_column):
             self.slow = view
-        if differs or not 0 <= view.now_ns - self.calm.now_ns < self._calm_ns:
+        if differs or not 0 <= view.now_ns - self.calm.now_ns < calm_ns:
             self.calm = view
 
     def catch_up(self) -> None:
