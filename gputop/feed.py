@@ -6,17 +6,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from gputop.axis import Axis
 from gputop.lookback import LookBack
-from gputop.recording.recorder import Recorder
 from gputop.sources import Attaches, Profiles, Source, Transport
 from gputop.taping import CLOSE_S, Taping
 from gputop.tracks import S
 from gputop.view import View, run_shown
 from gputop.watching import Watch
+
+if TYPE_CHECKING:
+    from gputop.recording.recorder import Recorder
 
 POLL_S = 0.1
 JUDGE_NS = S

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from gputop.recording.recorder import Recorder
 from gputop.recording.state import RecordingState
 from gputop.records import Record
 from gputop.watching import Watch
+
+if TYPE_CHECKING:
+    from gputop.recording.recorder import Recorder
 
 CLOSE_S = 2.0
 """How long a recorder may take for its last words."""

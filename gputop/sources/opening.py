@@ -5,15 +5,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gputop.recording.chunk import DESCRIBING
 from gputop.recording.errors import Unreadable
 from gputop.recording.header import first_bytes, is_sqlite
 from gputop.recording.reader import Recording
 from gputop.recording.timeindex import LATE_NS
-from gputop.recording.writer import Writer
 from gputop.records import AnyRecord, end_of
-from gputop.sources import trace
+
+if TYPE_CHECKING:
+    from gputop.recording.writer import Writer
+    from gputop.sources.trace import TraceReader
 
 S = 1_000_000_000
 
@@ -45,6 +47,9 @@ def open_recording(path: Path, progress: Progress | None = None) -> Recording:
 
 def _imported(path: Path, progress: Progress | None) -> Recording:
     """The records of a trace in a temporary recording, which goes with its reader."""
+    from gputop.recording.writer import Writer
+    from gputop.sources import trace
+
     reader = trace.TraceReader(path)
     writer = Writer(None, now_ns=0)
     ordered = _write(writer, _told(reader, path, progress))
@@ -60,7 +65,7 @@ def _imported(path: Path, progress: Progress | None) -> Recording:
     return recording
 
 
-def _told(reader: trace.TraceReader, path: Path, progress: Progress | None) -> Iterator[AnyRecord]:
+def _told(reader: TraceReader, path: Path, progress: Progress | None) -> Iterator[AnyRecord]:
     size = max(1, path.stat().st_size)
     for count, record in enumerate(reader):
         if progress is not None and count % TOLD_EVERY == 0:
@@ -70,6 +75,8 @@ def _told(reader: trace.TraceReader, path: Path, progress: Progress | None) -> I
 
 def _write(writer: Writer, records: Iterable[AnyRecord]) -> bool:
     """Write records second by second, as they were recorded; False when they are in no order of time at all."""
+    from gputop.recording.chunk import DESCRIBING
+
     latest = due = 0
     for record in records:
         end = end_of(record)

@@ -30,6 +30,7 @@ def test_before_the_first_picture_of_what_is_live_nothing_is_loaded_that_it_does
     modules = loaded("import gputop.cli.live, gputop.tui.app, gputop.tui.running")
     assert "gputop.sources.live" in modules
     assert not modules & {"gputop.samplers.attach.attachment", "gputop.report.plain", "gputop.tui.shelf", "psutil"}
+    assert not modules & {"gputop.recording.recorder", "gputop.recording.destination"}
     assert not {
         name for name in modules if name.startswith(("gputop.tui.pages.", "gputop.tui.markdown", "gputop.tui.book"))
     }
@@ -47,6 +48,13 @@ def test_the_app_loads_no_page_no_numbers_library_and_no_markup_highlighter() ->
         "pynvml",
         "zmq",
     }
+
+
+def test_to_replay_a_recording_nothing_is_loaded_that_writes_one_or_reads_another_format() -> None:
+    modules = loaded("import gputop.sources.opening, gputop.sources.replay, gputop.feed")
+    assert "gputop.recording.reader" in modules
+    writing = {"writer", "chunk", "minute", "heard", "recorder", "destination", "spool"}
+    assert not modules & {"gputop.codec", "gputop.sources.trace", *(f"gputop.recording.{one}" for one in writing)}
 
 
 def test_no_two_modules_of_the_screen_import_each_other() -> None:
