@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -216,3 +218,41 @@ def test_a_kernel_that_keeps_no_vmstat_costs_one_figure_and_no_warning(monkeypat
     machine.answers.gather(machine, S, lambda _call: None)
     assert "swap_in_bytes_s" in machine.answers.unsupported
     assert machine.answers.values["swap_used_bytes"] >= 0
+
+
+BARE = """
+import os
+from gputop.records import Host
+from gputop.samplers.host import MachineBackend
+from gputop.samplers.protocol import Targets
+backend = MachineBackend(host="box")
+backend.follow(Targets(pids={os.getpid(): "run"}))
+for second in (1, 7):
+    (row,) = backend.sample(second * 10**9)
+assert isinstance(row, Host), row
+print(*row.unsupported, "|", *(row.failed or ()))
+"""
+
+
+def test_where_there_is_no_proc_at_all_nothing_breaks_and_what_is_missing_is_named() -> None:
+    words = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs none /proc && exec "$@"',
+        "-",
+        sys.executable,
+        "-c",
+        BARE,
+    ]
+    try:
+        ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    if "unshare" in ran.stderr or "mount:" in ran.stderr:
+        pytest.skip("a mount namespace can't be made here")
+    assert ran.stderr == ""
+    unsupported, _, failed = ran.stdout.partition("|")
+    assert {"cpu_pct", "mem_total_bytes", "psi_io_pct", "swap_used_bytes", "net_recv_bytes_s"} <= {*unsupported.split()}
+    assert failed.strip() == ""
