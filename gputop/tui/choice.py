@@ -15,28 +15,29 @@ class Choice:
 
     def __init__(self) -> None:
         self._picked: str | None = None
-        self._kept: str | None = None
+        self._shown: str | None = None
         self._meant: str | None = None
 
     @property
     def id(self) -> str | None:
-        """The run to be shown, if it is there; None: any."""
-        return self._picked or self._kept
+        """The run to be shown; None: any."""
+        return self._shown
 
     def pick(self, run_id: str, mean: Callable[[str | None], object]) -> None:
         """A person has picked a run."""
-        self._picked = self._meant = run_id
+        self._picked = self._shown = self._meant = run_id
         mean(run_id)
 
     def look(self, view: View, mean: Callable[[str | None], object]) -> None:
-        """Takes in which runs there are now."""
-        if self._picked is not None:
-            return
+        """Takes in which runs there are now. One that was picked is shown whenever it is there."""
         going = [run.run.run_id for run in view.runs if run.state in GOES_ON]
-        if self._kept not in going:
-            self._kept = going[0] if going else None
-        first = run_shown(view, None)
-        wanted = None if first is None or first.run.run_id == self._kept else self._kept
+        if any(run.run.run_id == self._picked for run in view.runs):
+            self._shown = wanted = self._picked
+        else:
+            if self._shown not in going:
+                self._shown = going[0] if going else None
+            first = run_shown(view, None)
+            wanted = None if first is None or first.run.run_id == self._shown else self._shown
         if wanted != self._meant:
             self._meant = wanted
             mean(wanted)

@@ -1,0 +1,38 @@
+"""Which of several runs is shown, while runs come and go."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gputop.tui.choice import Choice
+from gputop.view import View
+from tests.tui import views
+
+RUNS = {run.run.run_id: run for run in views.many_runs(3).runs}
+
+
+def there(*ids: str, over: str = "") -> View:
+    """A view with these runs, in this order, one of them ended."""
+    return views.view(runs=tuple(replace(RUNS[one], state="ended") if one == over else RUNS[one] for one in ids))
+
+
+def follow(choice: Choice, *sights: View) -> tuple[list[str | None], list[str | None]]:
+    """What is shown of each, and what the picture was told to mean."""
+    meant: list[str | None] = []
+    shown = []
+    for view in sights:
+        choice.look(view, meant.append)
+        shown.append(choice.id)
+    return shown, meant
+
+
+def test_what_is_shown_stays_while_it_trains() -> None:
+    sights = there("r1"), there("r0", "r1"), there("r0", "r1", over="r1"), there(), there("r2", "r0")
+    assert follow(Choice(), *sights) == (["r1", "r1", "r0", None, "r2"], ["r1", None])
+
+
+def test_what_was_picked_is_shown_whenever_it_is_there() -> None:
+    choice = Choice()
+    choice.pick("r1", lambda run_id: None)
+    sights = there("r0", "r1"), there("r0", "r1", over="r1"), there("r2"), there("r0", "r2"), there("r0", "r1", "r2")
+    assert follow(choice, *sights) == (["r1", "r1", "r2", "r2", "r1"], [None, "r2", "r1"])
