@@ -172,7 +172,7 @@ def named_anew(one: bytes, found: Recovery, original: Bag) -> bytes:
         number = int(record.run_id.removeprefix("unknown-")) - 1  # type: ignore[union-attr]
         one = one.replace(record.run_id.encode(), f"r{number}".encode())  # type: ignore[union-attr]
     if "the lines that" in said and one not in original and isinstance(record, rec.Step):
-        one = one.replace(b'"samples":32', b'"samples":32,"sync_sites":' + msgspec.json.encode(SITES))
+        one = one.replace(b'"samples":32', b'"samples":32,"sync_sites":' + _plain(SITES))
     return one
 
 
