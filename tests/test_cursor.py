@@ -124,9 +124,11 @@ class TestLookingBack:
         driven.until(150)
         driven.feed.seek(then.now_ns)
         back = driven.turn()
-        for name in ("steps_total", "step_ms", "steps_per_s", "samples_per_s", "ledger", "step_history", "state",
-                     "phase_history", "first_ns", "last_ns", "gpu_uuid", "alive", "step_max_history"):  # fmt: skip
+        for name in ("steps_total", "step_ms", "steps_per_s", "samples_per_s", "step_history", "state", "phase_history",
+                     "first_ns", "last_ns", "gpu_uuid", "alive", "step_max_history"):  # fmt: skip
             assert getattr(only(back), name) == getattr(only(then), name), name
+        for now, was in zip(only(back).ledger, only(then).ledger, strict=True):
+            assert (now.phase, now.pct, now.ms) == (was.phase, pytest.approx(was.pct), pytest.approx(was.ms))
         assert only(back).verdict.cause == only(then).verdict.cause
         assert only(back).verdict.headline == only(then).verdict.headline
         assert only(back).verdict.since_ns == only(then).verdict.since_ns
