@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gputop.figures import counted
-from gputop.records import Step, Verdict
+from gputop.records import AnyRecord, Verdict
 from gputop.report.text import run_title, verdict_line
+from gputop.sources.reel import Reel
 from gputop.tracks import S
 from gputop.watching import Watch
 
@@ -39,20 +40,17 @@ def lines(
     """
     every = max(S, (info.to_ns - info.from_ns) * max(1, len(info.runs)) // MAX_JUDGEMENTS)
     telling = _Telling(recording, simulated=info.simulated, from_ns=from_ns or info.from_ns)
-    now, due = info.from_ns, info.from_ns + every
-    for record in recording.records():
-        if isinstance(record, Verdict):
-            continue
-        end = record.t + record.dur_ns if isinstance(record, Step) else record.t
-        looks = 0
-        while end > due:
-            yield from telling.look(due)
-            looks += 1
-            due = max(due + every, end - end % every) if looks >= PATIENCE else due + every
-            progress((due - info.from_ns) / max(1, info.to_ns - info.from_ns))
-        now = max(now, end)
-        telling.watch.add(record)
-    yield from telling.look(max(now, info.to_ns))
+    reel, due, looks = Reel(recording), info.from_ns + every, 0
+    while due < info.to_ns:
+        found = telling.take(reel.upto(due))
+        yield from telling.look(due)
+        progress((due - info.from_ns) / max(1, info.to_ns - info.from_ns))
+        looks = 0 if found else looks + 1
+        due += every
+        if looks >= PATIENCE and (following := reel.next_ns()) is not None:
+            due = max(due, following)
+    telling.take(reel.upto(2**62))
+    yield from telling.look(info.to_ns)
 
 
 class _Telling:
@@ -66,6 +64,13 @@ class _Telling:
         self._told: dict[str, tuple[str, bool]] = {}
         self._ended: set[str] = set()
         self._day = ""
+
+    def take(self, records: Sequence[AnyRecord]) -> int:
+        """Take in what was measured, not what was said of it then; returns how many records that is."""
+        measured = [record for record in records if not isinstance(record, Verdict)]
+        for record in measured:
+            self.watch.add(record)
+        return len(measured)
 
     def look(self, now_ns: int) -> Iterator[str]:
         """What is new at `now_ns`."""

@@ -20,7 +20,7 @@ from gputop.recording.past import RECORDED, Info, Past, RunSpan, Tier
 from gputop.recording.schema import PHASES, SUMS, TABLES, Row, Table
 from gputop.recording.sqlite import Connection
 from gputop.recording.tiering import totals_of, unpack_sketch
-from gputop.recording.timeindex import TimeIndex
+from gputop.recording.timeindex import Chunk, TimeIndex
 from gputop.recording.unfinished import is_unfinished, undo
 from gputop.recording.writing import holds, read_claim
 from gputop.records import SCHEMA, AnyRecord, Event, Record, Run, Verdict, supersede
@@ -180,6 +180,12 @@ class Recording:
         with self._as_unreadable():
             found = self.times.numbers(0 if from_ns is None else from_ns, 2**63 - 1 if to_ns is None else to_ns)
         return found if found is not None else (1, 0)
+
+    def chunks_of(self, t_ns: int) -> tuple[int, list[Chunk]]:
+        """Where a moment's records may lie: the last number of the chunks that tell of it, and by themselves those that
+        brought what was long past. Raises Unreadable."""
+        with self._as_unreadable():
+            return self.times.last_number(t_ns), self.times.wide()
 
     def numbered(
         self, *, after_seq: int = 0, upto_seq: int | None = None, types: Sequence[type[Record]] | None = None

@@ -39,6 +39,14 @@ class TimeIndex:
         """The numbers between which all records of a stretch of time lie; None when there are none."""
         return self._reach("first_seq", "last_seq", from_ns, to_ns)
 
+    def last_number(self, t_ns: int) -> int:
+        """The last number of the chunks that tell of a moment, but for the wide ones; 0 when there is none."""
+        found = self._db.execute(
+            "SELECT max(last_seq) FROM chunk WHERE to_ns >= ? AND to_ns <= ? AND from_ns <= ? AND to_ns - from_ns <= ?",
+            (t_ns, min(t_ns + LATE_NS, 2**63 - 1), t_ns, LATE_NS),
+        ).fetchone()[0]
+        return found or 0
+
     def _reach(self, first: str, last: str, from_ns: int, to_ns: int) -> tuple[int, int] | None:
         """The least `first` and the greatest `last` of the chunks that tell of a stretch of time.
 

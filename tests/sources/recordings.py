@@ -72,9 +72,10 @@ def write(path: Path, records: Iterable[Record], *, close: bool = True) -> Write
     due = 0
     for record in records:
         end = end_of(record)
-        if end > due and writer.pending():
-            writer.commit(end)
-        due = max(due, end // S * S + S)
+        if end > due:
+            if writer.pending():
+                writer.commit(due)
+            due = end // S * S + S
         writer.add(record)
     writer.commit(due)
     if close:
