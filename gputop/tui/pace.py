@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import select
+from collections import deque
 from typing import Any
 
 from gputop.tui.draw.sight import chosen
@@ -23,31 +24,46 @@ SLOW_HISTORY_NS, SLOW_CALM_NS = 9_900_000_000, 30_000_000_000
 """The same on a slow link."""
 
 BACK_OFF_S = 60.0
-"""For so long after a terminal was full it is drawn to as on a slow link: what waits in front of it (some 15 KB in a
+"""For so long a terminal that can't keep up is drawn to as on a slow link: what waits in front of it (some 15 KB in a
 pseudo-terminal) delays the answer to every key, and only goes away if less is sent than it takes."""
+
+OFTEN, OFTEN_S = 3, 30.0
+"""It can't keep up if it became full so often within so many seconds. Once is no sign: it may have been stopped, or its
+machine was busy."""
 
 
 class Pace:
     """Three views of one picture: `fast` is the newest, `slow` moves with the histories' columns, `calm` every few
-    seconds; both move at once where what is watched or concluded is another thing. After a terminal was full all move
-    as on a slow link for a while."""
+    seconds; both move at once where what is watched or concluded is another thing. For a terminal that
+    can't keep up all move as on a slow link for a while."""
 
     def __init__(self, view: View, *, slow_link: bool) -> None:
         self.fast = self.slow = self.calm = view
         self._slow = self._slow_link = slow_link
-        self._full_s = self._drawn_s = -math.inf
+        self._full = False
+        self._filled: deque[float] = deque(maxlen=OFTEN)
+        self._backs_off_until = self._drawn_s = -math.inf
 
     def due(self, now_s: float, *, takes: bool) -> bool:
         """Whether to look and draw now, in monotonic seconds; `takes`: the terminal has room."""
         if not takes:
-            self._full_s = now_s
+            if not self._full:
+                self._fills(now_s)
+            self._full = True
             return False
-        backing_off = now_s - self._full_s < BACK_OFF_S
-        self._slow = self._slow_link or backing_off
-        if backing_off and now_s - self._drawn_s < SLOW_REFRESH_S:
+        self._full = False
+        backs_off = now_s < self._backs_off_until
+        self._slow = self._slow_link or backs_off
+        if backs_off and now_s - self._drawn_s < SLOW_REFRESH_S:
             return False
         self._drawn_s = now_s
         return True
+
+    def _fills(self, now_s: float) -> None:
+        self._filled.append(now_s)
+        often = len(self._filled) == OFTEN and now_s - self._filled[0] < OFTEN_S
+        if often or now_s < self._backs_off_until:
+            self._backs_off_until = now_s + BACK_OFF_S
 
     def look(self, view: View, run_id: str | None) -> None:
         """Takes in the newest view; `run_id` is the run that is shown."""
