@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -170,35 +171,22 @@ def test_errors_in_every_part_pass_through_and_the_next_steps_are_whole(
     assert whole(emitted, 3)
 
 
-def marks_of_a_step(training: Training) -> int:
-    """How many notes a step of the loop makes, about."""
-    assert core.current is not None
-    plain, made = core.current.put, [0]
-
-    def count(entry: Entry) -> None:
-        made[0] += entry[0] != CLOSE
-        plain(entry)
-
-    core.current.put = count
-    training.run(2)
-    core.current.put = plain
-    return made[0]
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupt_at_any_note_leaves_nothing_stuck(training: Training, emitted: list[Segment], when: str) -> None:
     training.run(2)
-    marks = marks_of_a_step(training)
-    assert marks > 40, marks
     publisher = core.current
     assert publisher is not None
-    for at in range(marks - 4):  # reading the notes is noted too, now and then
+    for at in itertools.count():  # notes of two steps: how many there are depends on how fast these are
         publisher.put = interrupted(publisher.plain_put(), at, when)
-        with pytest.raises(KeyboardInterrupt):
+        try:
             training.run(2)
-        publisher.put = publisher.plain_put()
+            break
+        except KeyboardInterrupt:
+            publisher.put = publisher.plain_put()
         training.run(4)
         assert whole(emitted, 3), at
+    publisher.put = publisher.plain_put()
+    assert at > 40
 
 
 def interrupted(plain: Callable[[Entry], None], at: int, when: str) -> Callable[[Entry], None]:
