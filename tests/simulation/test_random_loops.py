@@ -41,15 +41,16 @@ def test_every_kind_of_fault_is_drawn() -> None:
         assert (plant(drawn, Physics()) == Physics()) == (name == "nothing")
 
 
-def test_a_hundred_random_loops(capsys: pytest.CaptureFixture[str]) -> None:
-    found = score(judged(100, SEED, SEED_STEPS))
+@pytest.mark.timeout(900)
+def test_two_hundred_random_loops(capsys: pytest.CaptureFixture[str]) -> None:
+    found = score(judged(200, SEED, SEED_STEPS))
     with capsys.disabled():
-        print(f"\n100 random loops from seed {SEED}: {found}")
-    assert found.clear >= 75
+        print(f"\n200 random loops from seed {SEED}: {found}")
+    assert found.clear >= 150
     assert found.alone_right >= ALONE * found.alone, found
     assert found.right - found.alone_right >= IN_JOBS * (found.clear - found.alone), found
     assert found.near >= 0.87 * found.promises, found
-    assert found.unclear - found.fair <= 2, found
+    assert found.fair >= 0.8 * found.unclear, found
 
 
 @pytest.mark.slow
