@@ -15,6 +15,10 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A suite started in the background inherits an ignored SIGINT, and so would every child that a test interrupts."""
 
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+"""Likewise of a suite under nohup: a handler is not inherited, so that its children may be hung up, and it goes on."""
+
 os.environ["GPUTOP_CONFIG"] = os.devnull
 """Whoever runs the suite may have settings of their own."""
 
