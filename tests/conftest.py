@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""A suite started in the background inherits an ignored SIGINT, and so would every child that a test interrupts."""
-
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, lambda *_: None)
-"""Likewise of a suite under nohup: a handler is not inherited, so that its children may be hung up, and it goes on."""
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
+"""A suite started in the background, or under nohup, has signals ignored, and so would every child that a test sends
+one to. A handler is not inherited: the children have the signal's own way, and the suite still takes no notice."""
 
 os.environ["GPUTOP_CONFIG"] = os.devnull
 """Whoever runs the suite may have settings of their own."""
