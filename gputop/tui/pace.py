@@ -24,8 +24,8 @@ SLOW_HISTORY_NS, SLOW_CALM_NS = 9_900_000_000, 30_000_000_000
 """The same on a slow link."""
 
 BACK_OFF_S = 60.0
-"""For so long a terminal that can't keep up is drawn to as on a slow link: what waits in front of it (some 15,000 bytes in
-a pseudo-terminal) delays the answer to every key, and only goes away if less is sent than it takes."""
+"""For so long a terminal that can't keep up is drawn to as on a slow link: what waits in front of it (some 15,000 bytes
+in a pseudo-terminal) delays the answer to every key, and only goes away if less is sent than it takes."""
 
 OFTEN, OFTEN_S = 3, 30.0
 """It can't keep up if it became full so often within so many seconds. Once is no sign: it may have been stopped, or its
