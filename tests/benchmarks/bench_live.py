@@ -104,7 +104,7 @@ def test_beside_its_peers(short_dir: Path, tmp_path: Path, machine: tuple[nvml_s
     python = str(Path(peers) / "python")
     with moving(machine[0]):
         with Terminal(module="gputop", size=(120, 40), env=env) as terminal:
-            terminal.wait_for(b" % mem", 10)
+            terminal.shows("mem", 10)
             measure(terminal, "gputop", "2 %; 3 KB/s")
         for module, words, shown in (("nvitop", ("--monitor", "--interval", "1"), b"GPU-Util"),
                                      ("gpustat", ("-i", "1"), b"[7]")):  # fmt: skip
@@ -143,7 +143,7 @@ def measure(terminal: Terminal, what: str, budget: str) -> None:
 
 def test_eight_gpus_without_a_run(short_dir: Path, machine: tuple[nvml_stub.StubState, dict[str, str]]) -> None:
     with Terminal(module="gputop", size=(120, 40), env=environment(short_dir, machine[1])) as terminal:
-        terminal.wait_for(b" % mem", 10)
+        terminal.shows("mem", 10)
         measure(terminal, "8 GPUs, no run", "2 %; 3 KB/s")
 
 
@@ -165,7 +165,7 @@ def test_quit_while_the_driver_hangs(short_dir: Path, machine: tuple[nvml_stub.S
     for _ in range(5):
         state.drop("delay.nvmlDeviceGetUtilizationRates 0")
         with Terminal(module="gputop", size=(120, 40), env=environment(short_dir, env)) as terminal:
-            terminal.wait_for(b" % mem", 10)
+            terminal.shows("mem", 10)
             state.set({"delay.nvmlDeviceGetUtilizationRates 0": 60_000})
             terminal.read(4)
             terminal.press(b"q")
