@@ -21,6 +21,10 @@ from gputop.view import View
 SETTLE_S = 2.2
 """The least time to look: what the samplers need for their first two samples, and a publisher for its answer."""
 
+FIGURES_S = 5.0
+"""How long the figures of a run's processes are waited for: without them nobody can tell whose the busy cores are.
+They come with the second sample after the run was met, and never where it can't be seen from here."""
+
 
 def _causes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """What a shell may complete."""
@@ -55,6 +59,8 @@ def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: b
     try:
         while (spent := time.monotonic() - started) < seconds:
             view = feed.wait(view, min(0.5, seconds - spent))
+            if spent < FIGURES_S and not _figures(view):
+                continue
             if spent > min(SETTLE_S, seconds) and firm(view) and not _catching_up(view):
                 break
         view = feed.view()
@@ -76,6 +82,15 @@ def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: b
         sys.stdout.write(text.of_view(view, idle, paper_for(sys.stdout)))
     causes = {idle.cause} if idle is not None else {run.verdict.cause for run in view.runs}
     return 1 if causes & set(fail_on) else 0
+
+
+def _figures(view: View) -> bool:
+    """Whether every run that trains was judged with what the samplers have seen of its processes at work."""
+    return all(
+        run.process is not None and run.process.tree_cpu_pct is not None and run.process.t <= run.verdict.t
+        for run in view.runs
+        if run.state == "training"
+    )
 
 
 def _catching_up(view: View) -> bool:

@@ -194,7 +194,7 @@ class Processes:
         self._forget()
         if not before or now_ns <= then_ns:
             return []
-        ours = {*self._targets.pids, *self._before}
+        ours = {*_with_children(self._targets.pids, self._scanned), *self._before}
         heavy = heaviest(before, self._scanned, now_ns - then_ns, ours, MOST_BUSY)
         used, busy = heavy[:HEAVIEST], [stat for stat, _ in heavy]
         trainings = self._unwatched.of(busy, self._scanned, before, ours, lambda one: self._known(one).cmdline)
@@ -227,6 +227,22 @@ def _all() -> dict[int, Stat]:
         except (OSError, ValueError):
             continue
     return stats
+
+
+def _with_children(pids: Iterable[int], scanned: Mapping[int, Stat]) -> set[int]:
+    """Processes and all that they have started, whose use of the CPUs is no other's: also in the tick in which a run
+    is met, before any of its workers has been sampled."""
+    below: dict[int, list[int]] = {}
+    for stat in scanned.values():
+        below.setdefault(stat.ppid, []).append(stat.pid)
+    found: set[int] = set()
+    waiting = list(pids)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += below.get(pid, ())
+    return found
 
 
 def _descends(pid: int, ancestor: int) -> bool:

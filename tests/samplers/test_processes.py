@@ -247,6 +247,17 @@ def test_the_heaviest_others_are_named_and_ours_are_left_out() -> None:
     assert [(one.pid, pct) for one, pct in found] == [(6, 60), (5, 50), (4, 40), (3, 30), (2, 20)]
 
 
+def test_a_runs_own_workers_are_no_others_in_the_tick_in_which_it_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, server, worker, stranger = 4_000_001, 4_000_002, 4_000_003, 4_000_004
+    parents = {run: 1, server: run, worker: server, stranger: 1}
+    scans = iter([{pid: stat(pid, ticks=ticks, ppid=of) for pid, of in parents.items()} for ticks in (0, 300)])
+    monkeypatch.setattr(processes, "_all", lambda: next(scans))
+    followed = Processes("box")
+    followed.sample(1 * S)
+    followed.follow(Targets(pids={run: "r"}))
+    assert [row.pid for row in followed.sample(2 * S) if isinstance(row, Process)] == [stranger]
+
+
 def test_a_costly_scan_is_not_repeated_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     scans: list[int] = []
     followed = Processes("box")
