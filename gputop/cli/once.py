@@ -56,10 +56,11 @@ def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: b
     feed = Feed(source, hostname=os.uname().nodename, refresh_s=0.25).start()
     started = time.monotonic()
     view: View | None = None
+    met: dict[str, int] = {}
     try:
         while (spent := time.monotonic() - started) < seconds:
             view = feed.wait(view, min(0.5, seconds - spent))
-            if spent < FIGURES_S and not _figures(view):
+            if spent < FIGURES_S and not _judged_at_work(view, met):
                 continue
             if spent > min(SETTLE_S, seconds) and firm(view) and not _catching_up(view):
                 break
@@ -84,13 +85,16 @@ def look(*, seconds: float, as_json: bool, fail_on: tuple[str, ...], cmdlines: b
     return 1 if causes & set(fail_on) else 0
 
 
-def _figures(view: View) -> bool:
-    """Whether every run that trains was judged with what the samplers have seen of its processes at work."""
-    return all(
-        run.process is not None and run.process.tree_cpu_pct is not None and run.process.t <= run.verdict.t
-        for run in view.runs
-        if run.state == "training"
-    )
+def _judged_at_work(view: View, met: dict[str, int]) -> bool:
+    """Whether every run that trains has been judged since the samplers first told what its processes do.
+
+    `met`: of each run, when the verdict was judged that stood as these figures came; kept from look to look.
+    """
+    training = [run for run in view.runs if run.state == "training"]
+    for run in training:
+        if run.process is not None and run.process.tree_cpu_pct is not None:
+            met.setdefault(run.run.run_id, run.verdict.t)
+    return all(run.verdict.t > met.get(run.run.run_id, run.verdict.t) for run in training)
 
 
 def _catching_up(view: View) -> bool:

@@ -39,6 +39,8 @@ MARGIN = 1.25
 REST_NS = 60_000_000_000
 """Time after a change in which a further one needs twice the share."""
 
+SAMPLED_NS = 10_000_000_000
+"""Time since a run was met in which the first figures of its processes change what was said without them at once."""
 
 ACCIDENTS_NS = 120_000_000_000
 """Time in which a second step that dwarfs all others makes them a pattern: as long as a window may be."""
@@ -55,6 +57,7 @@ class Judge:
         self._held: str | None = None
         self._since_ns = 0
         self._met_ns: int | None = None
+        self._sampled = False
         self._changed_ns: int | None = None
         self._last: Verdict | None = None
         self._contender: str | None = None
@@ -75,7 +78,8 @@ class Judge:
             self._p99_ms = facts.loop.p99_ms
         if self._early(window, judgement):
             judgement = Judgement(facts=facts, winner=warmup.starting(facts), confidence=0.0, tentative=True)
-        verdict = self._settle(window, judgement)
+        first_sampled = self._first_sampled(window)
+        verdict = self._take(window, judgement) if first_sampled else self._settle(window, judgement)
         self._last = verdict
         self._mark(window, verdict.cause)
         return verdict
@@ -136,6 +140,7 @@ class Judge:
         Call it before the first `update`."""
         self._segments, self._gap = list(segments), gap
         self._met_ns = segments[0].from_ns if segments else None
+        self._sampled = bool(segments)
         if verdict is not None:
             self._held, self._last = verdict.cause, verdict
             self._since_ns = verdict.since_ns if verdict.since_ns is not None else verdict.t
@@ -153,6 +158,14 @@ class Judge:
             return False  # no step will come: what the driver and the processes show is all there is
         young = window.to_ns - first < FIRST_NS and not window.ended
         return young and self._held in (None, warmup.ID) and not judgement.winner.state
+
+    def _first_sampled(self, window: Window) -> bool:
+        """Whether this window is the first to tell what the run's processes do, of a run that was just met: a cause
+        named before, when nobody could tell whose the busy cores are, need not be overtaken."""
+        if self._sampled or not any(one.tree_cpu_pct is not None for one in window.process):
+            return False
+        self._sampled = True
+        return self._met_ns is not None and window.to_ns - self._met_ns < SAMPLED_NS
 
     def _settle(self, window: Window, judgement: Judgement) -> Verdict:
         cause = judgement.winner.cause

@@ -55,14 +55,13 @@ def sampled(run: RunView, tree_pct: float | None) -> RunView:
     )
 
 
-def test_a_sure_verdict_is_told_once_the_runs_processes_have_been_sampled_twice(
+def test_a_sure_verdict_is_told_once_it_was_judged_with_what_the_runs_processes_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done, first = sampled(SAMPLED, 190.0), sampled(SAMPLED, None)
-    assert waited(monkeypatch, *[done] * 20) == 3.0
-    assert waited(monkeypatch, *[MET] * 6, first, done) == 4.0
-    earlier = msgspec.structs.replace(done, verdict=msgspec.structs.replace(done.verdict, t=NOW - 1))
-    assert waited(monkeypatch, *[earlier] * 8, done) == 4.5, "judged before they came"
+    first, second = sampled(SAMPLED, None), sampled(SAMPLED, 190.0)
+    judged = msgspec.structs.replace(second, verdict=msgspec.structs.replace(second.verdict, t=NOW + 1))
+    assert waited(monkeypatch, second, *[judged] * 20) == 3.0
+    assert waited(monkeypatch, *[MET] * 4, first, *[second] * 3, judged) == 4.5
 
 
 def test_a_run_whose_processes_cannot_be_seen_from_here_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

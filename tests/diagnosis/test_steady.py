@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from gputop.diagnosis.steady import Judge
-from gputop.records import AnyRecord, Run, Step, Verdict
+from gputop.records import AnyRecord, Host, Loader, Process, Run, Step, Verdict, Worker
 from gputop.timeline import Timeline
 from tests.diagnosis.builder import HOST, MS, PID, RUN_ID, T0, S
 
@@ -123,3 +123,20 @@ def test_a_cause_that_wins_once_does_not_take_over() -> None:
     flash = HOST_WORK | {"other": 90.0}
     said = judged(stream((30, INPUT), (1.5, flash), (30, INPUT)))
     assert "host-work" not in {one.cause for one in said}
+
+
+def test_what_was_said_before_the_runs_processes_were_sampled_gives_way_at_once_to_what_they_show() -> None:
+    timeline, judge = Timeline(), Judge()
+    timeline.add(Run(t=T0, run_id=RUN_ID, pid=PID, host=HOST, device="cpu", cores=2, cores_allowed=2))
+    timeline.add(Loader(t=T0, run_id=RUN_ID, loader_id=1, num_workers=2, batch_size=64))
+    for step in stream((40, INPUT)):
+        timeline.add(step)
+    met = T0 + 40 * S
+    assert judge.update(timeline.window(RUN_ID, met)).cause == "input-workers"
+    busy = [Worker(pid=PID + n, cpu_pct=90.0, wait_pct=30.0) for n in (1, 2)]
+    timeline.add(
+        Process(t=met + S, host=HOST, pid=PID, run_id=RUN_ID, cpu_pct=15.0, main_thread_cpu_pct=15.0,
+                main_thread_wait_pct=30.0, tree_cpu_pct=195.0, cores_allowed=2, workers=busy)
+    )  # fmt: skip
+    timeline.add(Host(t=met + S, host=HOST, cpu_pct=97.0, cores=2))
+    assert judge.update(timeline.window(RUN_ID, met + S)).cause == "input-cpu"
