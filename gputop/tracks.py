@@ -120,6 +120,8 @@ class RunTrack:
         self._taken += 1
         if ran_backward(step):
             self.backward_loaders.add(step.loader_id)
+        if step.kind is None and step.loader_id in self.backward_loaders:
+            step = _with_kind(step, "train")  # for good: of the others it is decided when they are asked for
         end = step.t + step.dur_ns
         steps = self.steps
         if steps and step.t < steps[-1].t:
@@ -245,18 +247,20 @@ class RunTrack:
         out: list[Step] = []
         train = 0
         for step in reversed(self.steps):
-            if step.t + step.dur_ns > now_ns:
+            age = now_ns - step.t - step.dur_ns
+            if age < 0:
                 continue
-            age = now_ns - (step.t + step.dur_ns)
-            enough = train >= WINDOW_STEPS and age > WINDOW_NS and (since_ns is None or step.t < since_ns)
-            too_old = age > EXACT_NS and train >= WINDOW_MIN_STEPS
-            if enough or too_old or train >= WINDOW_MAX_STEPS or len(out) >= 4 * WINDOW_MAX_STEPS:
+            if age > WINDOW_NS:
+                enough = train >= WINDOW_STEPS and (since_ns is None or step.t < since_ns)
+                if enough or (age > EXACT_NS and train >= WINDOW_MIN_STEPS):
+                    break
+            if train >= WINDOW_MAX_STEPS or len(out) >= 4 * WINDOW_MAX_STEPS:
                 break
             if step.partial:
                 continue
-            kind = self.kind(step)
-            train += kind != "eval"
-            out.append(step if step.kind == kind else _with_kind(step, kind))
+            decided = step if step.kind is not None else _with_kind(step, self.kind(step))
+            train += decided.kind != "eval"
+            out.append(decided)
         out.reverse()
         steps = tuple(out)
         folds = within_seconds(self.folds, steps)

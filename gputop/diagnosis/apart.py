@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from gputop.diagnosis.numbers import quantile
-from gputop.diagnosis.phases import EPISODIC, role
 from gputop.records import Step
 
 WARM_RATIO = 1.5
@@ -30,8 +30,10 @@ def set_apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[
     everything = list(range(len(train)))
     warm = _warmup(train, lengths)
     opened = _openings(train)
+    profiled = _where([step.profiled for step in train])
+    if not (warm or opened or profiled):
+        return everything, [], []
     firsts = [index for index in opened if index not in warm]
-    profiled = {index for index, step in enumerate(train) if step.profiled}
     apart = {*warm, *firsts, *profiled}
     keep = [index for index in everything if index not in apart]
     if len(keep) >= APART_LEAVES:
@@ -42,10 +44,18 @@ def set_apart(train: list[Step], lengths: list[float]) -> tuple[list[int], list[
     return everything, [], firsts
 
 
+def _where(flags: Sequence[object]) -> set[int]:
+    """Indices of those that are true."""
+    return {index for index, flag in enumerate(flags) if flag} if any(flags) else set()
+
+
 def _warmup(train: list[Step], lengths: list[float]) -> set[int]:
-    warm = {index for index, step in enumerate(train) if step.kind == "warmup"}
+    kinds = [step.kind for step in train]
+    warm = {index for index, kind in enumerate(kinds) if kind == "warmup"} if "warmup" in kinds else set()
+    if train[0].n > 1 or len(train) < 5:
+        return warm
     later = quantile(lengths[len(lengths) // 2 :], 0.5)
-    if train[0].n <= 1 and len(train) >= 5 and later:
+    if later:
         warm.add(0)
         for index in range(1, len(train) // 2):
             if lengths[index] <= WARM_RATIO * later:
@@ -59,7 +69,7 @@ def _openings(train: list[Step]) -> list[int]:
     said = [step.first_of_epoch for step in train]
     epochs = [step.epoch for step in train]
     if epochs.count(epochs[0]) == len(epochs):
-        return [index for index, opens in enumerate(said) if opens and index]
+        return sorted(_where(said) - {0})
     found = []
     for index, (before, now) in enumerate(pairwise(epochs), 1):
         changed = now is not None and before is not None and now != before
@@ -82,11 +92,14 @@ def ends_of_passes(train: list[Step], keep: list[int], firsts: list[int], waits:
     return {index: wait[index] - usual for index in lasts if wait[index] - usual >= END_NS}
 
 
-def lone_step(keep: list[int], lengths: list[float], columns: dict[str, list[float]]) -> int | None:
-    """The one step that dwarfs all others, unless an evaluation or a checkpoint explains it."""
+def lone_step(keep: list[int], lengths: list[float], episodic: Callable[[int], float]) -> int | None:
+    """The one step that dwarfs all others, unless an evaluation or a checkpoint explains it. `episodic`: what these
+    took of a step."""
     if len(keep) < LONE_STEPS:
         return None
-    longest = max(keep, key=lengths.__getitem__)
-    rest = sorted([lengths[index] for index in keep])[-2]
-    episodic = sum(column[longest] for name, column in columns.items() if role(name) in EPISODIC)
-    return longest if lengths[longest] - episodic > LONE_RATIO * rest else None
+    picked = [lengths[index] for index in keep]
+    *_, rest, most = sorted(picked)
+    if most <= LONE_RATIO * rest:
+        return None
+    longest = keep[picked.index(most)]
+    return longest if most - episodic(longest) > LONE_RATIO * rest else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.diagnosis.phases import COMPUTE, HOST, in_columns, role
-from gputop.diagnosis.timed import NOTHING, Figures, figures
+from gputop.diagnosis.timed import NOTHING, figures
 from gputop.records import Step
 
 QUEUED = 0.5
@@ -43,7 +43,6 @@ class _Sums:
         self.floors = floors
         self.watched = {phase for phase, part in roles.items() if part in WATCHED}
         self.launching = {phase for phase, part in roles.items() if part in COMPUTE}
-        self.idle: dict[str, float] = dict.fromkeys(roles.values(), 0.0)
         self.estimated: set[str] = set()
         self.upper: set[str] = set()
 
@@ -55,64 +54,83 @@ def read_idle(steps: Sequence[Step], lengths: Sequence[float], empty: float | No
 
     A step's idle time is no longer than the step (`lengths`, ns): what exceeds it is scaled down.
     """
+    device, measured, columns, put_in = figures(steps)
+    queues = [empty if step.queue_empty is None else step.queue_empty for step in steps]
+    spent = list(map(sum, map(dict.values, measured)))
+    starving = [queue is None or queue >= QUEUED for queue in queues]
+    alone = [at for at, starves in enumerate(starving) if starves or spent[at] > lengths[at]]
     roles = {phase: role(phase) for phase in sorted(_phases(steps))}
-    found, put_in = figures(steps)
-    floors = _floors(steps, found)
-    if alike:
-        more = _floors(alike, figures(alike)[0])
-        floors |= {phase: min(ns, floors.get(phase, ns)) for phase, ns in more.items()}
-    sums = _Sums(roles, floors)
+    sums = _Sums(roles, _all_floors(steps, device, alike) if any(starving) else {})
     sums.estimated.update(roles[phase] for phase in put_in)
-    device_ns = _by_role([timed.device for timed in found], roles)
-    queued: list[dict[str, int]] = []
-    for step, timed, length in zip(steps, found, lengths, strict=True):
-        queue = step.queue_empty if step.queue_empty is not None else empty
-        starving = queue is None or queue >= QUEUED
-        if not starving and sum(timed.idle.values()) <= length:
-            queued.append(timed.idle)
-            continue
-        spent = {phase: float(ns) for phase, ns in timed.idle.items() if ns > 0}
-        if starving:
-            _estimate(sums, step, timed, spent, queue)
-        total = sum(spent.values())
-        scale = length / total if total > length else 1.0
-        for phase, idle_ns in spent.items():
-            sums.idle[roles[phase]] += idle_ns * scale
-    for part, ns in _by_role(queued, roles).items():
-        sums.idle[part] += ns
-    idle = {part: ns for part, ns in sums.idle.items() if ns}
+    device_ns = _by_role(columns, roles)
+    idle: dict[str, float] = dict.fromkeys(roles.values(), 0.0)
+    for at in alone:
+        one = {phase: float(ns) for phase, ns in measured[at].items() if ns > 0}
+        if starving[at]:
+            _estimate(sums, steps[at], device[at], measured[at], one, queues[at])
+        total = sum(one.values())
+        scale = lengths[at] / total if total > lengths[at] else 1.0
+        for phase, idle_ns in one.items():
+            idle[roles[phase]] += idle_ns * scale
+    if len(alone) < len(steps):
+        apart = set(alone)
+        queued = [measured[at] for at in range(len(steps)) if at not in apart] if alone else measured
+        for part, ns in _by_role(in_columns(queued), roles).items():
+            idle[part] += ns
+    idle = {part: ns for part, ns in idle.items() if ns}
     return Idle(idle, device_ns, frozenset(sums.estimated), frozenset(sums.upper))
 
 
-def _by_role(times: Sequence[dict[str, int]], roles: dict[str, str]) -> dict[str, float]:
+def _by_role(columns: dict[str, list[float]], roles: dict[str, str]) -> dict[str, float]:
     """What the phases of all steps add up to, by role."""
     whole: dict[str, float] = {}
-    for phase, column in in_columns(times).items():
+    for phase, column in columns.items():
         ns = sum(column) if min(column) >= 0 else sum(max(0.0, ns) for ns in column)
         whole[roles[phase]] = whole.get(roles[phase], 0.0) + ns
     return whole
 
 
 def _phases(steps: Sequence[Step]) -> set[str]:
-    told = [of for step in steps for of in (step.phases_ns, step.gpu_ns, step.gpu_idle_ns) if of]
-    return {"other"}.union(*told)
+    """Every phase that any of the steps tells of, and what is left."""
+    host = [step.phases_ns for step in steps]
+    device = [step.gpu_ns or NOTHING for step in steps]
+    return {"other"}.union(*host, *device, *(step.gpu_idle_ns or NOTHING for step in steps))
 
 
-def _floors(steps: Sequence[Step], found: Sequence[Figures]) -> dict[str, int]:
-    """Shortest device time of each phase among the steps that were entered with work queued."""
+def _all_floors(steps: Sequence[Step], device: Sequence[dict[str, int]], alike: Sequence[Step]) -> dict[str, int]:
+    """Shortest device time of each phase among the steps, and further ones, that were entered with work queued."""
+    floors = _floors(steps, device)
+    if alike:
+        more = _floors(alike, figures(alike).device)
+        floors |= {phase: min(ns, floors.get(phase, ns)) for phase, ns in more.items()}
+    return floors
+
+
+def _floors(steps: Sequence[Step], found: Sequence[dict[str, int]]) -> dict[str, int]:
+    """The same among steps alone."""
     queued = [
-        (step.gpu_ns or NOTHING, timed.device)
-        for step, timed in zip(steps, found, strict=True)
+        (step.gpu_ns or NOTHING, device)
+        for step, device in zip(steps, found, strict=True)
         if step.queue_empty is not None and step.queue_empty < QUEUED
     ]
-    phases: set[str] = set().union(*(told for told, _ in queued))
-    times = {phase: [device[phase] for told, device in queued if phase in told and phase in device] for phase in phases}
-    return {phase: min(seen) for phase, seen in times.items() if seen}
+    floors: dict[str, int] = {}
+    for told, device in queued:
+        for phase in told:
+            ns = device.get(phase)
+            if ns is not None and (phase not in floors or ns < floors[phase]):
+                floors[phase] = ns
+    return floors
 
 
-def _estimate(sums: _Sums, step: Step, timed: Figures, spent: dict[str, float], queue: float | None) -> None:
+def _estimate(
+    sums: _Sums,
+    step: Step,
+    on_device: dict[str, int],
+    measured: dict[str, int],
+    spent: dict[str, float],
+    queue: float | None,
+) -> None:
     """Add to `spent` what a step that the device had to wait for may have left it idle, where that was not measured."""
-    on_device, measured = timed
     starved = (queue or 0.0) >= STARVED or (queue is None and (step.sync_count or 0) >= DRAINED)
     host, floors, watched = step.phases_ns, sums.floors, sums.watched
     left = step.dur_ns - sum(host.values())
@@ -130,16 +148,22 @@ def _estimate(sums: _Sums, step: Step, timed: Figures, spent: dict[str, float], 
             sums.upper.add(part)
         sums.estimated.add(part)
     if on_device:
-        _uncovered(sums, step, timed, spent)
+        _uncovered(sums, step.dur_ns, host, on_device, measured, spent)
 
 
-def _uncovered(sums: _Sums, step: Step, timed: Figures, spent: dict[str, float]) -> None:
+def _uncovered(
+    sums: _Sums,
+    dur_ns: int,
+    host: dict[str, int],
+    on_device: dict[str, int],
+    idle: dict[str, int],
+    spent: dict[str, float],
+) -> None:
     """Add the time that no device region covers, in phases that take the host longer than the device.
 
     Regions follow each other on the device; what is left of the step between them it was idle, unless it was measured.
     """
-    (on_device, idle), host = timed, step.phases_ns
-    left = step.dur_ns - sum(on_device.values())
+    left = dur_ns - sum(on_device.values())
     if left <= 0:
         return
     gaps = {

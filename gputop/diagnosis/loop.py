@@ -214,7 +214,8 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
     columns, contradictory = _columns(train, lengths)
     place_episodes(train, lengths, columns, spans(window, evaluated))
     keep, warm, firsts = set_apart(train, lengths)
-    lone = None if accidents else lone_step(keep, lengths, columns)
+    episodic = [column for name, column in columns.items() if role(name) in EPISODIC]
+    lone = None if accidents else lone_step(keep, lengths, lambda index: sum(column[index] for column in episodic))
     if lone is not None:
         keep = [index for index in keep if index != lone]
     data = [name for name in columns if role(name) == "data"]
@@ -225,10 +226,13 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
     phases = {name: [ns * MS for ns in _picked(column, keep)] for name, column in columns.items()}
     ordered = sorted(dur)
     working = [name for name in columns if role(name) in COMPUTE]
-    usual = ranked(sorted(map(sum, zip(*(phases[name] for name in working), strict=True))), 0.5) if working else 0.0
+    usual = 0.0
+    if working and firsts:
+        usual = ranked(sorted(map(sum, zip(*(phases[name] for name in working), strict=True))), 0.5)
     beside = beside_share(window, sum(phases["other"]) / sum(dur)) if "forward" in phases else 0.0
+    steady = train if len(keep) == len(train) else [train[index] for index in keep]
     return Loop(
-        steps=[train[index] for index in keep],
+        steps=steady,
         dur=dur,
         phases=phases,
         roles=_without_beside(_roles(phases), beside),
@@ -257,7 +261,7 @@ def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
         eval_steps=len(evaluated),
         open_eval_ms=_open_eval(train[-1], evaluated) * MS,
         opaque=not any(role(name) in MODEL for name in columns),
-        samples_s=_samples([train[index] for index in keep], dur),
+        samples_s=_samples(steady, dur),
     )
 
 
@@ -279,7 +283,8 @@ def _lengths(train: list[Step]) -> list[float]:
     first = train[0].n
     if [step.n for step in train] == list(range(first, first + len(train))):
         starts = [step.t for step in train]
-        return [*map(max, lengths, map(sub, starts[1:], starts)), lengths[-1]]
+        gaps = list(map(sub, starts[1:], starts))
+        return lengths if gaps == lengths[:-1] else [*map(max, lengths, gaps), lengths[-1]]
     for index in range(len(train) - 1):
         here, following = train[index], train[index + 1]
         if following.n == here.n + 1 and following.t - here.t > here.dur_ns:
@@ -334,6 +339,7 @@ def _missing(train: list[Step]) -> int:
 
 
 def _samples(steps: list[Step], dur: list[float]) -> float | None:
-    counted = [(step.samples, ms) for step, ms in zip(steps, dur, strict=True) if step.samples is not None]
-    whole = sum(ms for _, ms in counted)
-    return 1000 * sum(samples for samples, _ in counted) / whole if whole else None
+    counts = [step.samples for step in steps]
+    counted = [ms for count, ms in zip(counts, dur, strict=True) if count is not None] if None in counts else dur
+    whole = sum(counted)
+    return 1000 * sum(count for count in counts if count is not None) / whole if whole else None

@@ -6,9 +6,9 @@ less its exchange, and the late one is the one that waits least in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,9 +16,9 @@ from gputop.diagnosis.apart import lone_step, set_apart
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import train_and_eval
 from gputop.diagnosis.numbers import median
-from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
+from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, in_columns, role
 from gputop.diagnosis.timed import figures
-from gputop.records import Process, Run, Step, Worker
+from gputop.records import Process, Step, Worker
 from gputop.window import Peer, Window
 
 OWN = ("data", "h2d", "forward", HOST, *EPISODIC)
@@ -149,53 +149,96 @@ def _middle(values: list[float]) -> float:
     return max(values) if len(values) == 2 else median(values) or 0.0
 
 
+class _Told(NamedTuple):
+    """What a rank's steady steps tell however ranks are compared: sums over them, ns by phase, and what Rank holds."""
+
+    train: list[Step]
+    spent_ns: dict[str, float]
+    whole_ns: int
+    host: dict[str, float]
+    ready: float | None
+    busy: float | None
+
+
+class _Timed(NamedTuple):
+    """The same by the device's clock: its times by phase in columns, and their sums."""
+
+    columns: dict[str, list[float]]
+    spent_ns: dict[str, float]
+    starved: bool
+
+
 def _of_peer(peer: Peer, how: How) -> Rank | None:
     """A peer's own figures, worked out once for all windows that show it."""
-    name = f"rank by {how}"
+    return _kept(peer, f"rank by {how}", lambda: _rank(peer, how))
+
+
+T = TypeVar("T")
+
+
+def _kept(peer: Peer, name: str, read: Callable[[], T]) -> T:
     if name not in peer.seen:
-        rank = _rank(peer.run, peer.steps, how)
-        peer.seen[name] = rank and msgspec.structs.replace(rank, busy=_busy(peer.process))
-    found: Rank | None = peer.seen[name]
+        peer.seen[name] = read()
+    found: T = peer.seen[name]
     return found
 
 
-def _rank(run: Run, steps: Sequence[Step], how: How) -> Rank | None:
-    train, _ = train_and_eval(steps[-LATEST:])
-    if run.rank is None or len(train) < LEAST:
+def _rank(peer: Peer, how: How) -> Rank | None:
+    told = _kept(peer, f"told, {how.accidents}", lambda: _told(peer, accidents=how.accidents))
+    if told is None or peer.run.rank is None:
         return None
-    train = _steady(train, accidents=how.accidents)
-    host = [step.phases_ns for step in train]
-    columns = [figure.device for figure in figures(train)[0]] if how.timed else host
-    whole = sum(step.dur_ns for step in train)
-    spent = _with_untimed(_sums(columns), _sums(host), whole) if how.timed else _sums(columns)
-    meeting = "comm" if "backward" in how.parts else "backward"
-    count = 1e6 * len(train)
+    timed = _kept(peer, f"timed, {how.accidents}", lambda: _timed(told)) if how.timed else None
+    spent, count = told.spent_ns if timed is None else timed.spent_ns, 1e6 * len(told.train)
     own = dict.fromkeys(how.parts, 0.0)
     for name, ns in spent.items():
         if role(name) in own:
             own[role(name)] += ns / count
-    own[HOST] += max(0.0, whole - sum(spent.values())) / count
-    rank = Rank(run.rank, own, whole / count, ready=_ready(train), host=_host(host, whole, count))
-    if not how.timed:
-        return rank
+    own[HOST] += max(0.0, told.whole_ns - sum(spent.values())) / count
+    if timed is None:
+        return Rank(peer.run.rank, own, told.whole_ns / count, ready=told.ready, busy=told.busy, host=told.host)
+    meeting = "comm" if "backward" in how.parts else "backward"
     where = [name for name in spent if role(name) == meeting]
-    looks = [step.queue_empty for step in train if step.queue_empty is not None]
-    return msgspec.structs.replace(
-        rank,
+    met = [timed.columns[name] for name in where if name in timed.columns]
+    waited = met[0] if len(met) == 1 else map(sum, zip(*met, strict=True)) if met else [0.0] * len(told.train)
+    waits = [ns / 1e6 for ns in waited]
+    numbers = [step.n for step in told.train]
+    return Rank(
+        peer.run.rank,
+        own,
+        told.whole_ns / count,
         exchange=sum(spent[name] for name in where) / count,
-        waits={step.n: sum(of.get(name, 0) for name in where) / 1e6 for step, of in zip(train, columns, strict=True)},
-        steps={step.n: step for step in train},
-        starved=bool(looks) and sum(looks) / len(looks) >= STARVED,
+        waits=dict(zip(numbers, waits, strict=True)),
+        steps=dict(zip(numbers, told.train, strict=True)),
+        host=told.host,
+        starved=timed.starved,
+        ready=told.ready,
+        busy=told.busy,
     )
+
+
+def _told(peer: Peer, *, accidents: bool) -> _Told | None:
+    train, _ = train_and_eval(peer.steps[-LATEST:])
+    if len(train) < LEAST:
+        return None
+    train = _steady(train, accidents=accidents)
+    spent = _sums(in_columns([step.phases_ns for step in train]))
+    whole = sum(step.dur_ns for step in train)
+    return _Told(train, spent, whole, _host(spent, whole, 1e6 * len(train)), _ready(train), _busy(peer.process))
+
+
+def _timed(told: _Told) -> _Timed:
+    columns = figures(told.train).columns
+    looks = [step.queue_empty for step in told.train if step.queue_empty is not None]
+    starved = bool(looks) and sum(looks) / len(looks) >= STARVED
+    return _Timed(columns, _with_untimed(_sums(columns), told.spent_ns, told.whole_ns), starved)
 
 
 FREE = ("data", HOST, *EPISODIC)
 """What a host does without waiting for its device."""
 
 
-def _host(columns: Sequence[dict[str, int]], whole: float, count: float) -> dict[str, float]:
+def _host(spent: dict[str, float], whole: float, count: float) -> dict[str, float]:
     """A host's mean times, ms per step by role."""
-    spent = _sums(columns)
     found = dict.fromkeys(FREE, 0.0)
     for name, ns in spent.items():
         found[role(name)] = found.get(role(name), 0.0) + ns / count
@@ -229,22 +272,23 @@ def _ready(train: Sequence[Step]) -> float | None:
     return sum(lying) / len(lying) / most if most else None
 
 
-def _sums(columns: Sequence[dict[str, int]]) -> dict[str, float]:
+def _sums(columns: dict[str, list[float]]) -> dict[str, float]:
     """Each phase's time in all steps together."""
-    sums: dict[str, float] = {}
-    for phases in columns:
-        for name, ns in phases.items():
-            sums[name] = sums.get(name, 0.0) + ns
-    return sums
+    return {name: sum(column) for name, column in columns.items()}
 
 
 def _steady(train: list[Step], *, accidents: bool) -> list[Step]:
     """The steps without warm-up and epochs' edges, and without a single accident unless there were others like it."""
     lengths = [float(step.dur_ns) for step in train]
     keep, _, _ = set_apart(train, lengths)
-    episodic = {part: [float(step.phases_ns.get(part, 0)) for step in train] for part in EPISODIC}
-    lone = None if accidents else lone_step(keep, lengths, episodic)
+    lone = None if accidents else lone_step(keep, lengths, lambda index: _episodic(train[index]))
+    if lone is None and len(keep) == len(train):
+        return train
     return [train[index] for index in keep if index != lone]
+
+
+def _episodic(step: Step) -> float:
+    return sum(step.phases_ns.get(part, 0) for part in EPISODIC)
 
 
 def _without_launches(found: list[Rank]) -> list[Rank]:

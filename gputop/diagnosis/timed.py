@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gputop.diagnosis.phases import in_columns
 from gputop.records import Step
 
 MIN_SHARE = 0.1
@@ -18,10 +19,15 @@ NOTHING: dict[str, int] = {}
 
 
 class Figures(NamedTuple):
-    """Device time and measured idle time of one step by phase, in ns."""
+    """Device time and measured idle time of each step by phase, in ns; device time in columns too.
 
-    device: dict[str, int]
-    idle: dict[str, int]
+    `put_in`: the phases of which most is put in from other steps or from a part.
+    """
+
+    device: list[dict[str, int]]
+    idle: list[dict[str, int]]
+    columns: dict[str, list[float]]
+    put_in: frozenset[str] = frozenset()
 
 
 class _Usual:
@@ -49,52 +55,52 @@ class _Usual:
         return min(host_ns, host_ns * self.idle_ns // self.idle_host_ns)
 
 
-def figures(steps: Sequence[Step]) -> tuple[list[Figures], frozenset[str]]:
-    """The figures of each step, and the phases of which most are put in from other steps or from a part."""
-    if _alike(steps):
-        return [Figures(step.gpu_ns or NOTHING, step.gpu_idle_ns or NOTHING) for step in steps], frozenset()
-    found = [_whole(step) for step in steps]
+def figures(steps: Sequence[Step]) -> Figures:
+    """The figures of each step, made whole where a step has not timed all that others have."""
+    device = [step.gpu_ns or NOTHING for step in steps]
+    idle = [step.gpu_idle_ns or NOTHING for step in steps]
+    shares = [step.gpu_share for step in steps]
+    columns = in_columns(device)
+    alike = sum(map(len, device)) == len(columns) * len(device)
+    if alike and not any(shares):
+        return Figures(device, idle, columns)
+    for at, share in enumerate(shares):
+        if share:
+            device[at], idle[at] = _scaled(device[at], share), _scaled(idle[at], share)
     usual: dict[str, _Usual] = {}
-    for step, (device, idle) in zip(steps, found, strict=True):
-        for phase, ns in device.items():
-            usual.setdefault(phase, _Usual()).see(ns, idle.get(phase), step.phases_ns.get(phase, 0))
+    for step, timed, measured in zip(steps, device, idle, strict=True):
+        host = step.phases_ns
+        for phase, ns in timed.items():
+            if (known := usual.get(phase)) is None:
+                known = usual[phase] = _Usual()
+            known.see(ns, measured.get(phase), host.get(phase, 0))
     put_in: dict[str, int] = {}
     for at, step in enumerate(steps):
-        device = found[at].device
-        missing = [phase for phase in usual if phase not in device and step.phases_ns.get(phase)]
+        host = step.phases_ns
+        timed = device[at]
+        missing = [phase for phase in usual if phase not in timed and host.get(phase)]
         if missing:
-            found[at] = _filled(found[at], step, missing, usual)
+            device[at], idle[at] = _filled(device[at], idle[at], host, missing, usual)
         for phase in (*missing, *(step.gpu_share or ())):
             put_in[phase] = put_in.get(phase, 0) + 1
-    return found, frozenset(phase for phase, count in put_in.items() if 2 * count > len(steps))
-
-
-def _alike(steps: Sequence[Step]) -> bool:
-    """Whether every step has timed the same phases, each as a whole: then nothing is to be put in."""
-    first = (steps[0].gpu_ns or NOTHING).keys() if steps else NOTHING.keys()
-    return not any(step.gpu_share or (step.gpu_ns or NOTHING).keys() != first for step in steps)
-
-
-def _whole(step: Step) -> Figures:
-    """A step's own figures, where a part stands for the whole of its phase."""
-    device, idle = step.gpu_ns or NOTHING, step.gpu_idle_ns or NOTHING
-    shares = step.gpu_share
-    if not shares:
-        return Figures(device, idle)
-    return Figures(_scaled(device, shares), _scaled(idle, shares))
+    mostly = frozenset(phase for phase, count in put_in.items() if 2 * count > len(steps))
+    return Figures(device, idle, in_columns(device), mostly)
 
 
 def _scaled(times: dict[str, int], shares: dict[str, float]) -> dict[str, int]:
+    """Times where a part stands for the whole of its phase."""
     of = {phase: shares.get(phase, 1.0) for phase in times}
     return {phase: round(ns / of[phase]) for phase, ns in times.items() if of[phase] >= MIN_SHARE}
 
 
-def _filled(own: Figures, step: Step, missing: list[str], usual: dict[str, _Usual]) -> Figures:
-    device, idle = dict(own.device), dict(own.idle)
+def _filled(
+    device: dict[str, int], idle: dict[str, int], host: dict[str, int], missing: list[str], usual: dict[str, _Usual]
+) -> tuple[dict[str, int], dict[str, int]]:
+    device, idle = dict(device), dict(idle)
     for phase in missing:
         known = usual[phase]
         device[phase] = known.device_ns // known.timed
-        ns = known.idle_of(step.phases_ns[phase])
+        ns = known.idle_of(host[phase])
         if ns is not None and phase not in idle:
             idle[phase] = ns
-    return Figures(device, idle)
+    return device, idle

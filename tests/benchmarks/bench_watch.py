@@ -7,8 +7,10 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from gputop.diagnosis.verdict import Judge
 from gputop.records import AnyRecord, Gpu, Host, Run, Step
@@ -39,25 +41,52 @@ def machine(second: int, gpus: int) -> list[AnyRecord]:
     return out
 
 
+def timed(plain: Step) -> Step:
+    """The step with device times of every phase."""
+    ns = plain.dur_ns
+    device = {"h2d": ns // 60, "forward": ns // 4, "backward": ns // 2, "optimizer": ns // 20}
+    return structs.replace(plain, gpu_ns=device, gpu_idle_ns={"data": ns // 12}, queue_empty=0.2)
+
+
+def in_turn(plain: Step) -> Step:
+    """The step with device times of one phase, another one each time."""
+    whole = timed(plain)
+    name = ("h2d", "forward", "backward", "optimizer")[plain.n % 4]
+    return structs.replace(whole, gpu_ns={name: (whole.gpu_ns or {})[name]})
+
+
+CLOCKS: dict[str, Callable[[Step], Step]] = {
+    "the host's clock": lambda plain: plain,
+    "device times in every step": timed,
+    "device times of a phase a step": in_turn,
+}
+"""What is known of a step."""
+
+
 def test_judging_eight_ranks() -> None:
     """Budget: one window of 8 ranks in 5 ms."""
-    watch = Watch()
-    for rank in range(8):
-        watch.add(run(rank, 8))
+    best = {}
+    for clock, seen in CLOCKS.items():
+        watch = Watch()
+        for rank in range(8):
+            watch.add(run(rank, 8))
         for n in range(600):
-            watch.add(step(rank, n, 100))
-    for second in range(60):
-        for record in machine(second, 8):
-            watch.add(record)
-    times = []
-    for _ in range(20):
-        judges = [Judge() for _ in range(8)]
-        started = time.perf_counter()
-        for rank, judge in enumerate(judges):
-            judge.update(watch.timeline.window(f"r{rank}", 60 * S))
-        times.append(1000 * (time.perf_counter() - started))
-    print(f"\njudging 8 ranks once: median {statistics.median(times):.2f} ms, max {max(times):.2f} ms (budget 5 ms)")
-    assert min(times) <= 5
+            for rank in range(8):
+                watch.add(seen(step(rank, n, 100)))
+        for second in range(60):
+            for record in machine(second, 8):
+                watch.add(record)
+        times = []
+        for nudge in range(40):  # another moment each time, so that no window is known already
+            judges = [Judge() for _ in range(8)]
+            started = time.perf_counter()
+            for rank, judge in enumerate(judges):
+                judge.update(watch.timeline.window(f"r{rank}", 60 * S + nudge))
+            times.append(1000 * (time.perf_counter() - started))
+        best[clock] = min(times)
+        print(f"\njudging 8 ranks once, {clock}: best {min(times):.2f} ms, median {statistics.median(times):.2f} ms, "
+              f"max {max(times):.2f} ms (budget 5 ms)")  # fmt: skip
+    assert max(best.values()) <= 5
 
 
 def test_a_thousand_ranks() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.numbers import median
 from gputop.diagnosis.phases import COMPUTE, HOST
-from gputop.diagnosis.ranks import FREE, Rank, ranks, usual_of
-from gputop.diagnosis.waiting import lateness, waited_for
+from gputop.diagnosis.ranks import FREE, Rank, Ranks, ranks, usual_of
+from gputop.diagnosis.waiting import kept, lateness, waited_for
 from gputop.diagnosis.wording import pct, time
 from gputop.records import Advice
 
@@ -41,11 +42,57 @@ NAMES = {
 """What a rank is late with, in words."""
 
 
+class Late(NamedTuple):
+    """The rank that comes last, what it is late with, by how much (ms a step of `step_ms`), its delay over the next
+    one's, and the share of all waiting that is for it (None: not known)."""
+
+    rank: Rank
+    part: str
+    excess_ms: float
+    step_ms: float
+    alone: float
+    turn: float | None
+
+    @property
+    def share_pct(self) -> float:
+        """Percent of the step that its lateness takes."""
+        return min(100.0, 100 * self.excess_ms / self.step_ms)
+
+
 def examine(facts: Facts) -> Candidate | None:
     """Whether exactly one rank spends much longer on its own than the others."""
-    sides, loop = ranks(facts), facts.loop
-    if len(sides) < 2 or loop is None:
+    sides = ranks(facts)
+    if len(sides) < 2 or facts.loop is None:
         return None
+    found = kept(sides, "latest", latest)
+    late, part, share = found.rank, found.part, found.share_pct
+    if share < LATE_PCT / 2:
+        return None
+    case = Case(facts)
+    case.at_least("time by which one rank is late", share, LATE_PCT, "%", "steps", 2.0)
+    if len(sides) > 2:
+        case.at_least("its delay over the next rank's", found.alone, ALONE_RATIO, "x", "steps", 2.0)
+    turn = found.turn
+    if (turn is not None and turn < SAME_RANK) or (part == "data" and _all_starve(sides, late)):
+        return None
+    case.at_least("of the ranks' waiting, for this one", turn, SAME_RANK, "", "steps")
+    return Candidate(
+        cause=ID,
+        family=FAMILY,
+        share_pct=share,
+        fit=case.fit,
+        headline=f"rank {late.rank} arrives {time(found.excess_ms)} late in each step of {time(found.step_ms)}, with "
+        f"{NAMES[part]}: {'the other waits' if len(sides) == 2 else f'the other {len(sides) - 1} wait'} for it "
+        f"({pct(share)} of the step)",
+        evidence=case.evidence,
+        advice=_advice(late, part),
+        speedup_limit=speedup(share),
+        beside=True,
+    )
+
+
+def latest(sides: Ranks) -> Late:
+    """The rank that comes last; of two at least."""
     usual = median([side.total for side in sides]) or 0.0
     order = sorted(sides, key=lambda side: -side.total)
     late = order[0]
@@ -62,31 +109,7 @@ def examine(facts: Facts) -> Candidate | None:
         step_ms = by_step.step_ms
         excess = min(by_step.ms - (as_long - following.total), step_ms - _launching(late))
         excess = min(excess, step_ms * (1 - _loading(sides, late, part)))
-    share = min(100.0, 100 * excess / step_ms)
-    if share < LATE_PCT / 2:
-        return None
-    case = Case(facts)
-    case.at_least("time by which one rank is late", share, LATE_PCT, "%", "steps", 2.0)
-    if len(sides) > 2:
-        alone = _alone(sides, late)
-        case.at_least("its delay over the next rank's", alone, ALONE_RATIO, "x", "steps", 2.0)
-    turn = waited_for(sides, late)
-    if (turn is not None and turn < SAME_RANK) or (part == "data" and _all_starve(sides, late)):
-        return None
-    case.at_least("of the ranks' waiting, for this one", turn, SAME_RANK, "", "steps")
-    return Candidate(
-        cause=ID,
-        family=FAMILY,
-        share_pct=share,
-        fit=case.fit,
-        headline=f"rank {late.rank} arrives {time(excess)} late in each step of {time(step_ms)}, with "
-        f"{NAMES[part]}: {'the other waits' if len(sides) == 2 else f'the other {len(sides) - 1} wait'} for it "
-        f"({pct(share)} of the step)",
-        evidence=case.evidence,
-        advice=_advice(late, part),
-        speedup_limit=speedup(share),
-        beside=True,
-    )
+    return Late(late, part, excess, step_ms, _alone(sides, late), waited_for(sides, late))
 
 
 def _alone(sides: Sequence[Rank], late: Rank) -> float:
