@@ -53,6 +53,20 @@ evaluation or a save took this part ..."""
 EPISODES = 64
 """Of those the latest are remembered."""
 
+LONG_RATIO = 3.0
+"""... or to the earliest of the last LONG_STEPS steps that took this many times the usual one: what one of them costs
+in the mean shows only over several ..."""
+
+LONG_STEPS = 12
+LEAST_LONG = 3
+"""... where there are at least LEAST_LONG within its reach ..."""
+
+RARE_SHARE = 0.2
+"""... and they are no more than this part of its steps: where more are, a window has enough of them anyway."""
+
+USUAL_RATE = 0.05
+"""How far a single step moves what is taken to be the usual one: some twenty of another length change it."""
+
 PEER_SAMPLES = 10
 """Samples of a process that the windows of its peers show."""
 
@@ -108,6 +122,8 @@ class RunTrack:
         self.ended: str | None = None
         self._recent: tuple[int, int, int | None, tuple[Step, ...]] = (0, -1, None, ())
         self._episodes: deque[Step] = deque(maxlen=EPISODES)
+        self._long: deque[Step] = deque(maxlen=LONG_STEPS)
+        self._usual_ns = 0.0
         self._peer: Peer | None = None
         self._taken = 0
 
@@ -141,6 +157,10 @@ class RunTrack:
             self.sketch.add(step.dur_ns)
             if not EPISODIC.isdisjoint(phases) and _of_note(phases, step.dur_ns):
                 self._episodes.append(step)
+            elif step.dur_ns > LONG_RATIO * self._usual_ns > 0:
+                self._long.append(step)
+            self._usual_ns += USUAL_RATE * self._usual_ns * (1 if step.dur_ns > self._usual_ns else -1)
+            self._usual_ns = self._usual_ns or step.dur_ns
 
     def add_fold(self, fold: Fold) -> None:
         """Take in steps that the publisher had summed before anyone listened."""
@@ -206,14 +226,18 @@ class RunTrack:
         return self._recent[3]
 
     def period_since(self, now_ns: int) -> int | None:
-        """When the last but one step with an evaluation or a save of note began, or the only one; None where no window
-        reaches it."""
+        """When the last but one step with an evaluation or a save of note began, or the only one, or the earliest of
+        the last few long ones; None where no window reaches it."""
         ended = [step for step in self._episodes if step.t + step.dur_ns <= now_ns and self.kind(step) != "eval"]
-        if not ended:
-            return None
-        first, latest = ended[-2:][0], self.steps[-1]
-        within_reach = now_ns - first.t <= EXACT_NS and latest.n - first.n < WINDOW_MAX_STEPS
-        return first.t if within_reach else None
+        found = [step.t for step in ended[-2:][:1] if self._reaches(step, now_ns)]
+        long = [step for step in self._long if step.t + step.dur_ns <= now_ns and self._reaches(step, now_ns)]
+        if len(long) >= LEAST_LONG and len(long) <= RARE_SHARE * (self.steps[-1].n - long[0].n):
+            found.append(long[0].t)
+        return min(found, default=None)
+
+    def _reaches(self, first: Step, now_ns: int) -> bool:
+        """Whether a window may begin with this step."""
+        return now_ns - first.t <= EXACT_NS and self.steps[-1].n - first.n < WINDOW_MAX_STEPS
 
     def peer(self, now_ns: int, since_ns: int | None = None) -> Peer:
         """This rank as the windows of others show it."""

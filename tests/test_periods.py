@@ -71,3 +71,32 @@ def test_a_period_that_no_window_can_hold_changes_nothing() -> None:
 def test_a_save_too_short_to_matter_is_no_episode() -> None:
     timeline = job(trained(40, count=115, save_ms=5))
     assert len(timeline.window("r0", end_of(timeline)).steps) < 60
+
+
+def stalled(places: set[int], *, count: int) -> list[Step]:
+    """Steps of 200 ms of which some wait 3 s more for data."""
+    made, t = [], 0
+    for n in range(count):
+        phases = {"data": (3000 if n in places else 1) * MS, "forward": 200 * MS}
+        made.append(Step(t=t, run_id="r0", n=n, dur_ns=sum(phases.values()), phases_ns=phases, had_backward=True))
+        t += made[-1].dur_ns
+    return made
+
+
+def test_long_steps_that_come_now_and_then_are_seen_several_times() -> None:
+    """What one of them costs on average is not told by the one or two of the last ten seconds."""
+    timeline = job(stalled({30, 61, 80, 112, 150}, count=160))
+    seen = timeline.window("r0", end_of(timeline)).steps
+    assert [step.n for step in seen if step.dur_ns > 1000 * MS] == [30, 61, 80, 112, 150]
+    assert seen[0].n == 30
+
+
+@pytest.mark.parametrize("places", [{150}, {80, 150}, set(range(100, 160, 2))])
+def test_one_or_two_long_steps_lengthen_no_window_and_no_more_do_those_that_are_usual(places: set[int]) -> None:
+    timeline = job(stalled(places, count=160))
+    assert len(timeline.window("r0", end_of(timeline)).steps) <= 50
+
+
+def test_a_run_that_has_become_slow_has_no_long_steps() -> None:
+    timeline = job(stalled(set(range(60, 200)), count=200))
+    assert len(timeline.window("r0", end_of(timeline)).steps) <= WINDOW_STEPS + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from gputop.diagnosis.candidate import Candidate, speedup
@@ -15,7 +17,10 @@ CORES = frozenset(("host-contention", "cpu-bound"))
 
 EPISODIC = "episodic"
 """The family whose causes stop the loop for a time in which the loader gets ahead: what it needs after that makes them
-no less to be named."""
+no less to be named, unless it never rests."""
+
+LITTLE_PCT = 10.0
+"""Percent of the time that the loader's workers rest below which it is the limit whatever stops the loop."""
 
 OTHERS = frozenset(("straggler",))
 """Causes whose next limit is what the other ranks take: they are known, and their loaders are their own."""
@@ -33,6 +38,19 @@ def loader_busy_pct(facts: Facts) -> float | None:
     return min(100.0, machine.worker_pct + waiting)
 
 
+def device_busy_pct(facts: Facts, cured: Collection[str]) -> float:
+    """Percent of the time that stays once the idle time in the `cured` roles is gone: the device computes as the driver
+    sees it, which counts no copies; it copies; and it idles where that was measured of other roles."""
+    loop, lost, util = facts.loop, facts.lost, facts.device.util_pct
+    if util is None:
+        return 0.0
+    if loop is None or lost is None or lost.source != "device":
+        return util
+    copying = 100 * lost.device_ms.get("h2d", 0.0) / loop.mean_ms
+    kept = [part for part in lost.by if part != "h2d" and part not in cured and part not in lost.estimated]
+    return min(100.0, util + copying + sum(lost.pct(part) for part in kept))
+
+
 def bounded(facts: Facts, candidate: Candidate) -> Candidate:
     """The candidate with the gain that the loader, were it the next limit, leaves of its own."""
     if candidate.healthy or candidate.state or candidate.family in WITHIN or candidate.cause in CORES | OTHERS:
@@ -44,7 +62,7 @@ def bounded(facts: Facts, candidate: Candidate) -> Candidate:
     if candidate.share_pct <= most:
         return candidate
     limits = [limit for limit in (candidate.speedup_limit, speedup(candidate.share_pct, floor)) if limit is not None]
-    ranked = candidate.gain_pct if candidate.family == EPISODIC else most
+    ranked = candidate.gain_pct if candidate.family == EPISODIC and most >= LITTLE_PCT else most
     return msgspec.structs.replace(candidate, gain_pct=ranked, speedup_limit=min(limits, default=None))
 
 

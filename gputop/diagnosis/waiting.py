@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import LONG_RATIO, LONG_SHARE
-from gputop.diagnosis.numbers import median
+from gputop.diagnosis.numbers import median, period
 from gputop.diagnosis.ranks import LEAST, Rank, Ranks, ranks
 
 
@@ -35,7 +35,7 @@ def _lateness(sides: Ranks, late: Rank) -> Lateness | None:
         first, second = nsmallest(2, [side.waits[n] for side in sides])
         gained.append(second - first if late.waits[n] == first else 0.0)
     lengths = [late.steps[n].dur_ns / 1e6 for n in numbers]
-    some = _whole_periods(gained, lengths)
+    some = _whole_periods(numbers, gained, lengths)
     return Lateness(sum(gained[some]) / len(gained[some]), sum(lengths[some]) / len(gained[some]))
 
 
@@ -43,12 +43,16 @@ RARE_SHARE = 0.3
 """Share of the steps up to which long ones come now and then."""
 
 
-def _whole_periods(values: Sequence[float], lengths: Sequence[float]) -> slice:
-    """From the first of a few large values, which make up most of all, to before the last. `lengths`: of the steps."""
+def _whole_periods(numbers: Sequence[int], values: Sequence[float], lengths: Sequence[float]) -> slice:
+    """From the first of a few large values, which make up most of all and come with a beat, to before the last.
+
+    `numbers` and `lengths` are the steps'. What comes at no beat may well come once more in the time after the last.
+    """
     bar = max(LONG_RATIO * (median(values) or 0.0), LONG_SHARE * (median(lengths) or 0.0), max(values) / LONG_RATIO)
     places = [index for index, value in enumerate(values) if value > bar]
     rare = 2 <= len(places) <= RARE_SHARE * len(values)
-    if not rare or 2 * sum(values[index] for index in places) < sum(values):
+    beat = rare and period([numbers[index] for index in places]) is not None
+    if not beat or 2 * sum(values[index] for index in places) < sum(values):
         return slice(0, len(values))
     return slice(places[0], places[-1])
 

@@ -6,6 +6,7 @@ that nothing else speeds up is bound by its device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -101,7 +102,10 @@ class Unwatched:
 
 
 def speed(physics: Physics, seconds: float = 20.0, seed: int = 0, steps: int | None = None) -> float:
-    """Steps a second of a run, its first fifth left out: of so many seconds, or of fewer where `steps` are done."""
+    """Steps a second of a run, its first fifth left out: of so many seconds, or of fewer where `steps` are done.
+
+    Where something comes every so many steps, of as many whole periods as there are.
+    """
     world = physics.ranks.world
     clocks = [VirtualClock() for _ in range(world)]
     clock = clocks[0]
@@ -110,8 +114,19 @@ def speed(physics: Physics, seconds: float = 20.0, seed: int = 0, steps: int | N
         done.append((clock.now(), step))
         if clock.now() >= seconds * 1e9 or (steps is not None and step >= steps):
             break
-    (first_t, first), (last_t, last) = done[len(done) // 5], done[-1]
+    period, start = _period(physics), len(done) // 5
+    span = len(done) - 1 - start
+    (first_t, first), (last_t, last) = done[start], done[start + (span - span % period if period <= span else span)]
     return (last - first) / (last_t - first_t) * 1e9
+
+
+def _period(physics: Physics) -> int:
+    """Steps after which all that comes every so many steps begins anew."""
+    host, episodes, ranks = physics.host, physics.episodes, physics.ranks
+    every = [host.work_every, host.retry_every, episodes.validate_every, episodes.save_every]
+    every += [ranks.extra_every] if ranks.extra_ns else []
+    every += [physics.input.batches] if physics.input.restart_ns else []
+    return math.lcm(*(steps for steps in every if steps))
 
 
 def gains(physics: Physics, seconds: float = 20.0, seed: int = 0, steps: int | None = None) -> dict[str, float]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from gputop.diagnosis.evidence import Facts, gather
 from gputop.diagnosis.limits import bounded, loader_busy_pct
 from gputop.diagnosis.weigh import weigh
-from gputop.simulation.physics import MS, Episodes, Host, Input, Machine, Model, Physics
+from gputop.simulation.physics import MS, Episodes, Host, Input, Machine, Model, Physics, Ranks
+from gputop.simulation.trace import trace as trace_of
+from gputop.simulation.whatif import REMEDIES, speed
 from tests.diagnosis.builder import COMPUTE, low, trace, window, workers
 from tests.simulation.loops import watched
 
@@ -75,3 +78,67 @@ def test_an_unfused_update_is_told_from_launching_as_such() -> None:
     verdict = watched(slow, 2, 30)[-1]
     assert verdict.cause == "optimizer"
     assert verdict.speedup_limit is not None
+
+
+def gain(physics: Physics, cause: str, steps: int = 120) -> float:
+    """How many times as fast a loop is with plenty of what a cause is short of."""
+    return speed(REMEDIES[cause](physics), 60, 0, steps) / speed(physics, 60, 0, steps)
+
+
+def test_launches_hide_no_idle_time_of_the_loops_own_work() -> None:
+    """Once they are quick, the device still rests while the host works, and is still busy as long as it was."""
+    slow = Physics(
+        model=Model(forward=22_000, backward=36_000, optimizer=4_400, kernel_ns=2_000, optimizer_kernel_ns=2_000,
+                    launch_ns=5_000),
+        host=Host(work_ns=86 * MS),
+    )  # fmt: skip
+    verdict = watched(slow, 0, 24, 4)[-1]
+    assert verdict.cause == "launch-bound"
+    assert verdict.speedup_limit == pytest.approx(gain(slow, "launch-bound"), rel=0.1)
+
+
+def test_one_thread_for_each_worker_spares_no_copy() -> None:
+    pools = Physics(
+        machine=Machine(cores=8),
+        input=Input(workers=4, prefetch=4, pin_memory=False, batch_bytes=160_000_000, decode_ns=95 * MS,
+                    worker_threads=7),
+        model=Model(forward=1_130, backward=2_000, optimizer=235, kernel_ns=10_000, optimizer_kernel_ns=10_000),
+    )  # fmt: skip
+    verdict = watched(pools, 0, 24, 4)[-1]
+    assert verdict.cause == "input-oversubscribed"
+    assert verdict.speedup_limit == pytest.approx(gain(pools, "input-oversubscribed"), rel=0.15)
+
+
+def test_what_stops_the_loop_is_not_the_limit_where_the_loader_never_rests() -> None:
+    both = Physics(
+        input=Input(decode_ns=80 * MS, read_bytes=1 << 20, disk_bytes_s=14e6),
+        model=Model(forward=579, backward=1462, optimizer=154, kernel_ns=17_000, optimizer_kernel_ns=17_000),
+        episodes=Episodes(save_every=20, save_bytes=600_000_000),
+    )
+    found = gather(window(trace_of(both, seconds=20), "sim-custom-0"))
+    saving = next(one for one in weigh(found).ranked if one.cause == "checkpoint")
+    assert saving.share_pct > 10
+    assert saving.gain_pct is not None
+    assert saving.gain_pct < 10
+    assert weigh(found).winner.cause == "input-disk"
+
+
+def test_other_ranks_hand_over_their_batches_however_quick_the_late_one_becomes() -> None:
+    late = Physics(
+        input=Input(handover_ns=75 * MS, batch_bytes=16_000_000),
+        model=Model(forward=236, backward=522, optimizer=57),
+        ranks=Ranks(world=2, late_link=220.0),
+    )
+    verdict = watched(late, 0, 24, 4)[-1]
+    assert verdict.cause == "straggler"
+    assert verdict.speedup_limit == pytest.approx(gain(late, "straggler"), rel=0.1)
+
+
+def test_workers_without_a_core_delay_no_batch_that_lies_ready() -> None:
+    crowded = Physics(
+        machine=Machine(cores=8, others=32),
+        input=Input(workers=4, decode_ns=60 * MS, handover_ns=50 * MS),
+        model=Model(forward=650, backward=1840, optimizer=187, kernel_ns=22_000, optimizer_kernel_ns=22_000,
+                    launch_ns=4_000),
+    )  # fmt: skip
+    assert watched(crowded, 0, 24, 4)[-1].cause == "input-transfer"

@@ -32,6 +32,12 @@ NEAR = 0.15
 SEED_STEPS, FULL_STEPS = 120, 200
 """Steps simulated for each remedy: where there is little time, and where there is more."""
 
+SECONDS = 300
+"""Simulated time, s, after which a remedy's steps are no longer awaited."""
+
+SLOW_TIMES = 5
+"""How many times as many where single slow samples may hold a loop up: of so few steps, some three are."""
+
 S = 1_000_000_000
 
 
@@ -98,7 +104,8 @@ def rank_of(physics: Physics, seed: int) -> int:
 def outcome(seed: int, steps: int = FULL_STEPS, every_s: int = 1) -> Outcome:
     """Judge the loop of a seed and find its truth."""
     physics = draw(seed)
-    found = gains(physics, 90, seed, steps)
+    steps *= SLOW_TIMES if physics.input.slow_share else 1
+    found = gains(physics, SECONDS, seed, steps)
     truth = named(physics, found, 10, seed)
     best = max(found.values())
     lesser = {cause: gain for cause, gain in found.items() if gain < best * TIE}
@@ -109,7 +116,7 @@ def outcome(seed: int, steps: int = FULL_STEPS, every_s: int = 1) -> Outcome:
         clear, second = False, tied
     step_s = 1 / speed(physics, 60, seed, 40)
     if best < LEAST_GAIN / 1.05:
-        clear = speed(_healed(physics), 90, seed, steps) * step_s < 1.15
+        clear = speed(_healed(physics), SECONDS, seed, steps) * step_s < 1.15
     verdict = watched(physics, seed, min(120.0, max(22.0, 100 * step_s)), every_s)[-1]
     here: tuple[str, ...] = ()
     if truth == "straggler" and rank_of(physics, seed) == physics.ranks.late:
@@ -127,10 +134,10 @@ def beside(physics: Physics, found: dict[str, float], seed: int, steps: int) -> 
     """
     best = max(found.values())
     equal = [cause for cause, gain in found.items() if gain >= best * TIE]
-    now = speed(physics, 90, seed, steps)
+    now = speed(physics, SECONDS, seed, steps)
     for other in equal[1:]:
         both = REMEDIES[other](REMEDIES[equal[0]](physics))
-        if speed(both, 90, seed, steps) / now >= CLEAR * best:
+        if speed(both, SECONDS, seed, steps) / now >= CLEAR * best:
             return other
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.simulation.physics import MS, Host, Physics
 from gputop.simulation.scenarios import JOBS, SCENARIOS
 from gputop.simulation.whatif import speed, truth
 
@@ -35,3 +36,10 @@ def test_of_a_job_too_and_the_cure_leaves_the_device_as_the_limit(name: str) -> 
     assert truth(job.planted, 4.0) == name.partition(":")[0]
     assert truth(job.fixed, 4.0) == "gpu-bound"
     assert speed(job.fixed, 4.0) > 1.15 * speed(job.planted, 4.0)
+
+
+def test_what_comes_every_so_many_steps_is_measured_over_whole_periods() -> None:
+    """Of 120 steps, the first fifth left out, 3 end with such work: over 95 steps it would count a fifth less."""
+    rare = Physics(host=Host(work_ns=2_500 * MS, work_every=25), jitter=0.0)
+    without = 1 / speed(Physics(host=Host(work_ns=0), jitter=0.0), 300, steps=120)
+    assert 1 / speed(rare, 300, steps=120) == pytest.approx(without + 2.5 / 25, rel=0.03)

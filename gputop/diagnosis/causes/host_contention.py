@@ -7,6 +7,8 @@ from typing import NamedTuple
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.crowd import slower
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_signs import delivered
+from gputop.diagnosis.input_wait import input_wait
 from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others
 from gputop.diagnosis.wording import count, pct
 from gputop.records import Advice
@@ -141,8 +143,11 @@ def _queued(facts: Facts) -> Claim | None:
 
 
 def starved_by_others(facts: Facts) -> Claim | None:
-    """Part of the wait for data that loader workers queue for cores which others use."""
-    machine, lost = facts.machine, facts.lost
+    """Part of the wait for data that loader workers queue for cores which others use; none where the batches that are
+    waited for lie ready, which the workers' wait for a core then doesn't delay."""
+    machine, lost, wait = facts.machine, facts.lost, input_wait(facts)
+    if wait is not None and delivered(facts, wait):
+        return None
     others, free, part = _others(machine), _free(machine), part_of_others(machine)
     if lost is None or machine.worker_pct is None or machine.worker_pct >= STARVED_WORKER_PCT:
         return None

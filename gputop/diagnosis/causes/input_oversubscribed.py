@@ -5,7 +5,9 @@ from __future__ import annotations
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
+from gputop.diagnosis.limits import device_busy_pct
 from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others
+from gputop.diagnosis.phases import EPISODIC
 from gputop.diagnosis.wording import count
 from gputop.records import Advice
 
@@ -119,9 +121,11 @@ def _loop_starved(facts: Facts) -> Candidate | None:
 
 
 def _floor(facts: Facts) -> float:
-    """Percent of the step that stays: what the device is busy, and what each worker runs rather than waits to."""
+    """Percent of the step that stays: what the device is busy or held up by saving and validating, and what each worker
+    runs rather than waits to."""
     running = 100 - facts.machine.worker_wait_pct if facts.machine.worker_wait_pct is not None else 0.0
-    return max(running, facts.device.util_pct or 0.0)
+    slowed = set(facts.lost.by).difference(EPISODIC) if facts.lost is not None else set()
+    return max(running, device_busy_pct(facts, slowed))
 
 
 def _loop_queued(facts: Facts) -> float:

@@ -7,8 +7,10 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.idle_time import STARVED
 from gputop.diagnosis.launching import Launching, fused_update, launching
+from gputop.diagnosis.limits import device_busy_pct
 from gputop.diagnosis.loop import Loop
 from gputop.diagnosis.machine import OPERATORS_PCT, busiest_pct
+from gputop.diagnosis.phases import COMPUTE
 from gputop.diagnosis.recompiles import recompiles
 from gputop.diagnosis.retries import retries
 from gputop.diagnosis.wording import pct, time
@@ -90,7 +92,7 @@ def examine(facts: Facts) -> Candidate | None:
         headline=_headline(facts, idle),
         evidence=case.evidence,
         advice=_advice(facts),
-        speedup_limit=speedup(share, device.util_pct or 0.0) if idle.upper else speedup(share),
+        speedup_limit=speedup(share, device_busy_pct(facts, COMPUTE)) if idle.upper else speedup(share),
         estimated=idle.estimated,
         upper=idle.upper,
     )

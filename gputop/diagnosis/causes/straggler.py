@@ -108,7 +108,7 @@ def latest(sides: Ranks) -> Late:
         as_long = max(_with_masked(side, late) for side in sides if side is not late)
         step_ms = by_step.step_ms
         excess = min(by_step.ms - (as_long - following.total), step_ms - _launching(late))
-        excess = min(excess, step_ms * (1 - _loading(sides, late, part)))
+        excess = min(excess, step_ms * (1 - _loading(sides, late, part)), step_ms - _handing_over(sides))
     return Late(late, part, excess, step_ms, _alone(sides, late), waited_for(sides, late))
 
 
@@ -131,6 +131,11 @@ def _with_masked(side: Rank, late: Rank) -> float:
     """
     masked = [max(0.0, min(side.host[part], late.own[part]) - side.own[part]) for part in FREE]
     return side.total + sum(masked)
+
+
+def _handing_over(sides: Sequence[Rank]) -> float:
+    """What the slowest host takes to be handed a batch that lies ready, ms: no step is shorter, whatever devices do."""
+    return max((side.host.get("data", 0.0) for side in sides if (side.ready or 0.0) >= READY), default=0.0)
 
 
 def _launching(late: Rank) -> float:
