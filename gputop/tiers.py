@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 GAMMA = 1.02
 """Ratio of neighbouring sketch bins: quantiles are right within 1 % (relative error of DDSketch, VLDB 2019)."""
@@ -33,13 +33,13 @@ class Sketch:
         self.bins[bin_] = self.bins.get(bin_, 0) + 1
         self.count += 1
 
-    def add_all(self, values: Iterable[float]) -> None:
+    def add_all(self, values: Sequence[float]) -> None:
         """Count many values."""
-        bins, log, ceil = self.bins, math.log, math.ceil
-        before = self.count
-        for self.count, value in enumerate(values, before + 1):
-            bin_ = ceil(log(value) / _LOG_GAMMA) if value > 1 else 0
+        bins, log, ceil, log_gamma = self.bins, math.log, math.ceil, _LOG_GAMMA
+        for value in values:
+            bin_ = ceil(log(value) / log_gamma) if value > 1 else 0
             bins[bin_] = bins.get(bin_, 0) + 1
+        self.count += len(values)
 
     def copy(self) -> Sketch:
         """Another one that counted the same."""

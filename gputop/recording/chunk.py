@@ -7,8 +7,8 @@ from itertools import compress
 
 import msgspec
 
-from gputop.recording.columns import Columns, columns_of
-from gputop.recording.kinds import Kinds, alike
+from gputop.recording.columns import Columns, Figures
+from gputop.recording.kinds import Kinds
 from gputop.recording.thinning import EXACT_RATE, thin
 from gputop.records import Fold, Loader, Model, Record, Run, Step, end_of, implausible
 
@@ -28,7 +28,7 @@ class Chunk(msgspec.Struct):
     places: Sequence[int]
     trains: list[bool]
     others: list[tuple[int, Record]]
-    trained: dict[str, Columns]
+    trained: dict[str, Figures]
     folds: list[Fold]
     counted: int
     columns: Columns | None = None
@@ -41,8 +41,8 @@ class Chunk(msgspec.Struct):
         told = [one for _, one in self.others if type(one) not in DESCRIBING]
         starts, ends = [one.t for one in told], [end_of(one) for one in told]
         if self.columns is not None:
-            starts.append(min(self.columns.t))
-            ends.append(self.columns.end_ns())
+            starts.append(min(self.columns.figures.t))
+            ends.append(self.columns.figures.end_ns())
         return (min(starts), max(ends)) if starts else (now_ns, now_ns)
 
 
@@ -59,15 +59,16 @@ def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = 
     chunk.counted = len(chunk.steps) + sum(one.steps for one in chunk.folds)
     if not chunk.steps:
         return chunk
-    chunk.columns = columns = columns_of(chunk.steps)
+    chunk.columns = columns = Columns(chunk.steps)
     if not columns.plausible():
         return gather([one for one in pending if implausible(one) is None], kinds, thins=thins)
     runs = columns.by_run()
-    chunk.trains = _train(chunk.steps, runs, kinds)
+    chunk.trains = _train(columns, runs, kinds)
+    every = all(chunk.trains)
     for run_id, places in runs.items():
-        mine = [place for place in places if chunk.trains[place]]
+        mine = places if every else [place for place in places if chunk.trains[place]]
         if mine:
-            chunk.trained[run_id] = columns.some(mine)
+            chunk.trained[run_id] = columns.figures.some(mine)
     fast = [run_id for run_id, places in runs.items() if len(places) > EXACT_RATE]
     return _thinned(pending, chunk, runs, fast) if fast and thins else chunk
 
@@ -82,22 +83,20 @@ def _apart(records: Sequence[Record]) -> Chunk:
     return Chunk(steps, places, [], others, {}, [], 0)
 
 
-def _train(steps: Sequence[Step], runs: dict[str, list[int]], kinds: dict[str, Kinds]) -> list[bool]:
+def _train(columns: Columns, runs: dict[str, list[int]], kinds: dict[str, Kinds]) -> list[bool]:
     """Of each step whether the tiers count it: a train step that was not cut short."""
-    same = alike(steps)
-    trains = [False] * len(steps)
-    for run_id, places in runs.items():
-        mine = kinds.setdefault(run_id, Kinds())
-        if same:
-            if mine.trains(steps[places[0]]) and not steps[0].partial:
-                if len(runs) == 1:
-                    return [True] * len(steps)
-                for place in places:
-                    trains[place] = True
-        else:
+    steps = columns.steps
+    if not columns.alike():
+        trains = [False] * len(steps)
+        for run_id, places in runs.items():
+            mine = kinds.setdefault(run_id, Kinds())
             for place in places:
                 trains[place] = mine.trains(steps[place]) and not steps[place].partial
-    return trains
+        return trains
+    told = {run_id: kinds.setdefault(run_id, Kinds()).trains(steps[places[0]]) for run_id, places in runs.items()}
+    if steps[0].partial or not any(told.values()):
+        return [False] * len(steps)
+    return [True] * len(steps) if all(told.values()) else [told[step.run_id] for step in steps]
 
 
 def _thinned(records: Sequence[Record], whole: Chunk, runs: dict[str, list[int]], fast: list[str]) -> Chunk:
@@ -112,6 +111,6 @@ def _thinned(records: Sequence[Record], whole: Chunk, runs: dict[str, list[int]]
             sums += result.folds
     kept = _apart([record for record in records if id(record) not in left] + sums)
     kept.trains = list(compress(whole.trains, [id(step) not in left for step in whole.steps]))
-    kept.columns = columns_of(kept.steps) if kept.steps else None
+    kept.columns = Columns(kept.steps) if kept.steps else None
     kept.trained, kept.folds, kept.counted = whole.trained, whole.folds, whole.counted
     return kept

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from operator import attrgetter
+from collections.abc import Set
 
 from gputop.records import Step
-
-_TELLING = attrgetter("kind", "had_backward", "loader_id", "partial")
 
 
 def ran_backward(step: Step) -> bool:
@@ -37,8 +34,3 @@ class Kinds:
             if step.kind is None:
                 return True
         return kind_of(step, self._backward) == "train"
-
-
-def alike(steps: Sequence[Step]) -> bool:
-    """Whether what tells of a step if it trains is the same in all of them: then those of a run are all of a kind."""
-    return len(set(map(_TELLING, steps))) == 1 and steps[0].had_backward is not None

@@ -45,15 +45,15 @@ def short(name: str, value: Any, texts: Texts) -> Any:
     if name == "sync_sites":
         return texts.sites(value)
     if name == "workers":
-        return [[_whole(one) for one in msgspec.structs.astuple(worker)] for worker in value]
+        return [_whole(msgspec.structs.astuple(worker)) for worker in value]
     if name == "util_pct":
-        return [_whole(one) for one in value]
+        return _whole(value)
     return value
 
 
-def _whole(value: Any) -> Any:
-    """A float without a fraction as an int, a ninth as long; it is read back as the float that it was."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _whole(values: Iterable[Any]) -> list[Any]:
+    """Floats without a fraction as ints, a ninth as long; they are read back as the floats that they were."""
+    return [int(value) if type(value) is float and value.is_integer() else value for value in values]
 
 
 def fit(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
-from operator import add, attrgetter, contains, itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
 
 from gputop import records as rec
+from gputop.recording.columns import Columns
 from gputop.recording.packing import Texts, packed, short, unfold
 from gputop.records import AnyRecord, Record, Run, Step
 
@@ -115,7 +115,9 @@ class Table:
         if cls is Step:
             self.columns = {name: kind for name, kind in self.columns.items() if name not in RARE}
         at = {name: index for index, name in enumerate(self.fields)}
-        self._bools = _getter([at[name] for name in self.scalars if name in self.bools])
+        self.at = at
+        self._flags = [at[name] for name in self.scalars if name in self.bools]
+        self._bools = _getter(self._flags)
         self._maps = _getter([at[name] for name in self.spread])
         self._shapes: dict[Any, Shape] = {}
         self._last: Shape | None = None
@@ -125,46 +127,56 @@ class Table:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         return f"CREATE TABLE IF NOT EXISTS {self.name} ({columns})"
 
-    def row(self, seq: int, run: int | None, record: Record, texts: Texts, train: bool = False) -> tuple[Shape, Row]:
+    def row(self, seq: int, run: int | None, record: Record, texts: Texts) -> tuple[Shape, Row]:
         """How to insert a record, and its values.
 
         Records alike in what they lack share a statement: binding None or a bool costs Python's sqlite3 ten times
         an int.
         """
         shape = self._last
-        if shape is not None and shape.train == train and shape.has_run == (run is not None):
+        if shape is not None and shape.has_run == (run is not None):
             row = shape.row(seq, run, record, texts)
             if row is not None:
                 return shape, row
-        shape = self._shape(run is not None, record, train)
+        shape = self._shape(run is not None, record, False)
         row = shape.row(seq, run, record, texts)
         assert row is not None
         return shape, row
 
     def rows(
-        self,
-        seqs: Sequence[int],
-        runs: Sequence[int],
-        records: Sequence[Record],
-        texts: Texts,
-        trains: Sequence[bool],
+        self, seqs: Sequence[int], runs: Sequence[int], steps: Columns, texts: Texts, trains: Sequence[bool]
     ) -> dict[Shape, list[Row]]:
-        """The values of records of runs by how to insert them. Mostly all are alike, and made at once."""
-        if trains.count(trains[0]) == len(trains):
-            shape = self._last
-            if shape is None or shape.train != trains[0] or not shape.has_run:
-                shape = self._shape(True, records[0], trains[0])
-            some = shape.rows(seqs, runs, records, texts)
-            if some is not None:
-                return {shape: some}
+        """The values of steps by how to insert them. Mostly all are alike, and made at once."""
+        shape = self._last
+        if shape is not None and trains.count(shape.train) == len(trains) and shape.has_run:
+            rows = shape.rows(seqs, runs, steps, texts)
+            if rows is not None:
+                return {shape: rows}
         out: dict[Shape, list[Row]] = {}
-        for seq, run, record, train in zip(seqs, runs, records, trains, strict=True):
-            shape, row = self.row(seq, run, record, texts, train)
-            if shape in out:
-                out[shape].append(row)
-            else:
-                out[shape] = [row]
+        for places in self._alike(steps, trains):
+            first = places[0]
+            some = steps if len(places) == len(trains) else steps.some(places)
+            shape = self._shape(True, some.steps[0], trains[first])
+            rows = shape.rows([seqs[at] for at in places], [runs[at] for at in places], some, texts)
+            assert rows is not None
+            out.setdefault(shape, []).extend(rows)
         return out
+
+    def _alike(self, steps: Columns, trains: Sequence[bool]) -> Iterable[list[int]]:
+        """The places of steps that are alike in what they lack, in their flags and in the keys of their maps."""
+        maps = {self.at[name] for name in self.spread}
+        telling: list[Sequence[Any]] = [trains]
+        for index, column in enumerate(steps.fields):
+            if index in maps:
+                telling.append(list(map(_keys, column)))
+            elif index in self._flags:
+                telling.append(column)
+            elif 0 < column.count(None) < len(column):
+                telling.append([value is None for value in column])
+        found: dict[Row, list[int]] = {}
+        for place, told in enumerate(zip(*telling, strict=True)):
+            found.setdefault(told, []).append(place)
+        return found.values()
 
     def _shape(self, has_run: bool, record: Record, train: bool) -> Shape:
         """The statement for records like this one."""
@@ -230,14 +242,17 @@ class Shape:
         fields = [name for name in table.fields if not (table.has_run and name == "run_id")]
         present = [name for name in fields if getattr(record, name) is not None]
         flags = [name for name in present if name in table.bools and name in table.columns]
-        self._told = _attributes([*(name for name in fields if name not in present), *flags])
+        absent = [name for name in fields if name not in present]
+        self._told = _attributes([*absent, *flags])
         self._same = self._told(record)
         constants = {name: int(getattr(record, name)) for name in flags}
         if train:
             constants["train"] = 1
         bound = [name for name in present if name in table.columns and name not in flags]
         self._scalars = _attributes(bound)
-        self._maps, self._extra = [], []
+        self._sames = [(at, getattr(record, name)) for name, at in table.at.items() if name in {*flags, *absent}]
+        self._bound = [table.at[name] for name in bound]
+        self._maps, self._spread, self._extra = [], [], []
         for name in table.spread:
             if name not in present:
                 continue
@@ -249,6 +264,7 @@ class Shape:
             }
             bound += named.values()
             self._maps.append((attrgetter(name), len(given), _getter(list(named))))
+            self._spread.append((table.at[name], set(given), list(named)))
             extra = [phase for phase in given if phase not in named]
             if extra or (not given and name != "phases_ns"):
                 self._extra.append((name, attrgetter(name), extra))
@@ -278,27 +294,28 @@ class Shape:
         except (KeyError, TypeError):  # a map is missing, or has other keys
             return None
 
-    def rows(
-        self, seqs: Sequence[int], runs: Sequence[int], records: Sequence[Record], texts: Texts
-    ) -> list[Row] | None:
-        """The values of many records of runs; None where one of them has another shape."""
-        if list(map(self._told, records)).count(self._same) != len(records):
+    def rows(self, seqs: Sequence[int], runs: Sequence[int], steps: Columns, texts: Texts) -> list[Row] | None:
+        """The values of steps; None where one of them has another shape."""
+        fields, count = steps.fields, len(seqs)
+        if any(fields[index].count(value) != count for index, value in self._sames):
             return None
-        scalars = list(map(self._scalars, records))
-        if any(map(contains, scalars, repeat(None))):
-            return None
-        rows: Iterable[Row] = map(add, zip(seqs, runs, strict=True), scalars)
+        bound: list[Sequence[Any]] = [seqs, runs]
+        for index in self._bound:
+            column = fields[index]
+            if column[0] is None or (column.count(column[0]) != count and None in column):
+                return None
+            bound.append(column)
         try:
-            for of, count, pick in self._maps:
-                given = list(map(of, records))
-                if set(map(len, given)) != {count}:
+            for index, keys, named in self._spread:
+                maps = steps.maps(index)
+                if maps.columns is None or keys != set(maps.keys):
                     return None
-                rows = map(add, rows, list(map(pick, given)))
+                bound += [maps.columns[maps.keys.index(key)] for key in named]
             if self._more:
-                rows = [(*row, self._packed(record, texts)) for row, record in zip(rows, records, strict=True)]
+                bound.append([self._packed(step, texts) for step in steps.steps])
         except (KeyError, TypeError):  # a map is missing, or has other keys
             return None
-        return list(rows)
+        return list(zip(*bound, strict=True))
 
     def _packed(self, record: Record, texts: Texts) -> bytes | None:
         """What has no column, packed. Raises KeyError and TypeError where the record lacks some of it."""

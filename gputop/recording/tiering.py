@@ -9,12 +9,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import groupby
-from operator import add, itemgetter
 
 import msgspec
 
-from gputop.recording.columns import Columns
+from gputop.recording.columns import Figures
 from gputop.recording.packing import packed
 from gputop.recording.schema import PHASES
 from gputop.records import Fold
@@ -35,8 +33,36 @@ _HEAD = ("run", "t", "width_ns", "steps", "dur_ns", "min_ns", "max_ns", "samples
 _ALL = ("all_steps", "all_ns", "all_samples")
 
 
+class Layout:
+    """How sums of steps of these phases, in this order, lie in a tier's row, and the statements that write one."""
+
+    def __init__(self, phases: tuple[str, ...]) -> None:
+        self.phases = phases
+        self._own = [at for at, phase in enumerate(phases) if phase not in PHASES]
+        self._known = [at for at, phase in enumerate(phases) if phase in PHASES]
+        names = (*_HEAD, *[f"host_{phases[at]}_ns" for at in self._known], *(["more"] if self._own else []))
+        self.second = inserting("second", (*names, "chunk", *_ALL))
+        self.minute = inserting("minute", names), inserting("minute", (*names, "sketch"))
+        self.update = updating("minute", names, 2), updating("minute", (*names, "sketch"), 2)
+
+    def row(self, one: Sum) -> tuple[object, ...]:
+        """A sum's values. Raises OverflowError where it is more than SQLite can hold."""
+        times: Sequence[int] = one.times
+        head = (one.run, one.t, one.to_ns - one.t, one.steps, one.dur_ns, one.min_ns, one.max_ns, one.samples)
+        if not self._own:
+            return *head, *times
+        own = {self.phases[at]: times[at] for at in self._own}
+        return *head, *[times[at] for at in self._known], packed(own)
+
+
+@lru_cache(maxsize=256)
+def layout_of(phases: tuple[str, ...]) -> Layout:
+    """The layout of these phases."""
+    return Layout(phases)
+
+
 class Sum(msgspec.Struct):
-    """Train steps of a run that began within a second or so, summed."""
+    """Train steps of a run that began within a second or so, summed: `times` by the phases of `layout`."""
 
     run: int
     t: int
@@ -46,25 +72,13 @@ class Sum(msgspec.Struct):
     min_ns: int
     max_ns: int
     samples: int
-    phases: dict[str, int]
+    layout: Layout
+    times: Sequence[int]
     durations: Sequence[int] = ()
     """Of each step, where they are known one by one."""
 
-    def plus(self, other: Sum) -> Sum:
-        """Both together."""
-        mine, others = self.phases, other.phases
-        if tuple(mine) == tuple(others):
-            phases = dict(zip(mine, map(add, mine.values(), others.values()), strict=True))
-        else:
-            phases = {**mine, **{phase: mine.get(phase, 0) + ns for phase, ns in others.items()}}
-        return Sum(
-            self.run, min(self.t, other.t), max(self.to_ns, other.to_ns), self.steps + other.steps,
-            self.dur_ns + other.dur_ns, min(self.min_ns, other.min_ns), max(self.max_ns, other.max_ns),
-            self.samples + other.samples, phases,
-        )  # fmt: skip
 
-
-def sum_steps(run: int, steps: Columns) -> list[Sum]:
+def sum_steps(run: int, steps: Figures) -> list[Sum]:
     """The sums of one run's train steps of a chunk: one, or where they span more than WIDE_NS one a second."""
     if max(steps.t) - min(steps.t) <= WIDE_NS:
         return [_sum(run, steps)]
@@ -74,31 +88,20 @@ def sum_steps(run: int, steps: Columns) -> list[Sum]:
     return [_sum(run, steps.some(some)) for some in seconds.values()]
 
 
-def _sum(run: int, steps: Columns) -> Sum:
+def _sum(run: int, steps: Figures) -> Sum:
+    t, dur_ns, samples, phases = steps
+    keys, times = phases.sums()
     return Sum(
-        run, min(steps.t), steps.end_ns(), len(steps.t), sum(steps.dur_ns),
-        min(steps.dur_ns), max(steps.dur_ns), sum(filter(None, steps.samples)), _phases_of(steps.phases_ns),
-        steps.dur_ns,
+        run, min(t), steps.end_ns(), len(t), sum(dur_ns), min(dur_ns), max(dur_ns), sum(filter(None, samples)),
+        layout_of(keys), times, dur_ns,
     )  # fmt: skip
-
-
-def _phases_of(maps: Sequence[dict[str, int]]) -> dict[str, int]:
-    """Times by phase, summed. Steps of a loop mostly have the same phases in the same order: then column by column."""
-    if len(set(map(tuple, maps))) == 1:
-        columns = zip(*map(dict.values, maps), strict=True)
-        return dict(zip(maps[0], map(sum, columns), strict=True))
-    phases: dict[str, int] = {}
-    for given in maps:
-        for phase, ns in given.items():
-            phases[phase] = phases.get(phase, 0) + ns
-    return phases
 
 
 def sum_of_fold(run: int, fold: Fold) -> Sum:
     """Steps that come summed."""
     return Sum(
         run, fold.t, fold.t + S, fold.steps, fold.dur_ns, fold.min_ns or fold.dur_ns // fold.steps, fold.max_ns or 0,
-        fold.samples or 0, dict(fold.phases_ns),
+        fold.samples or 0, layout_of(tuple(fold.phases_ns)), list(fold.phases_ns.values()),
     )  # fmt: skip
 
 
@@ -121,45 +124,35 @@ def totals_of(db: sqlite3.Connection, run: int, before_chunk: int | None = None)
     return Totals(*row) if row is not None else Totals()
 
 
-def write_seconds(db: sqlite3.Connection, chunk: int, sums: Iterable[Sum], totals: dict[int, Totals]) -> None:
-    """Add a chunk's sums to `second`; `totals` moves on."""
-    rows = []
+def write_seconds(
+    db: sqlite3.Connection, chunk: int, sums: Iterable[Sum], totals: dict[int, Totals], *, fitted: bool = False
+) -> None:
+    """Add a chunk's sums to `second`; `totals` moves on. Raises OverflowError unless `fitted`."""
+    rows: dict[str, list[tuple[object, ...]]] = {}
     for one in sums:
         before = totals.get(one.run) or totals_of(db, one.run)
         now = Totals(before.steps + one.steps, before.ns + one.dur_ns, before.samples + one.samples)
         totals[one.run] = now
-        names, values = row_of(one)
-        rows.append(((*names, "chunk", *_ALL), (*values, chunk, now.steps, min(now.ns, MOST), min(now.samples, MOST))))
-    for names, some in groupby(rows, key=itemgetter(0)):
-        db.executemany(inserting("INSERT INTO second", names), [values for _, values in some])
+        row = (*one.layout.row(one), chunk, now.steps, now.ns, now.samples)
+        rows.setdefault(one.layout.second, []).append(fit(row) if fitted else row)
+    for statement, some in rows.items():
+        db.executemany(statement, some)
 
 
-def row_of(one: Sum) -> tuple[tuple[str, ...], tuple[object, ...]]:
-    """A sum's columns and values, without those that it lacks: binding None costs Python's sqlite3 ten times an int."""
-    figures = (one.run, one.t, one.to_ns - one.t, one.steps, one.dur_ns, one.min_ns, one.max_ns, one.samples)
-    names = _named(tuple(one.phases))
-    if names is not None:
-        return names, _held((*figures, *one.phases.values()))
-    known = {f"host_{phase}_ns": ns for phase, ns in one.phases.items() if phase in PHASES}
-    own = {phase: ns for phase, ns in one.phases.items() if phase not in PHASES}
-    return (*_HEAD, *known, "more"), (*_held((*figures, *known.values())), packed(own))
+def fit(row: tuple[object, ...]) -> tuple[object, ...]:
+    """A row whose figures SQLite can hold."""
+    return tuple(min(value, MOST) if isinstance(value, int) else value for value in row)
 
 
-def _held(figures: tuple[int, ...]) -> tuple[int, ...]:
-    """Figures as SQLite can hold them."""
-    return figures if max(figures) <= MOST else tuple([min(value, MOST) for value in figures])
-
-
-@lru_cache(maxsize=64)
-def _named(phases: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The columns of a sum of these phases; None where one of them has no column."""
-    return (*_HEAD, *[f"host_{phase}_ns" for phase in phases]) if set(phases) <= set(PHASES) else None
-
-
-@lru_cache(maxsize=64)
-def inserting(how: str, names: tuple[str, ...]) -> str:
+def inserting(table: str, names: tuple[str, ...]) -> str:
     """The statement that inserts a row of these columns."""
-    return f"{how} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+
+
+def updating(table: str, names: tuple[str, ...], keys: int) -> str:
+    """The statement that sets these columns of a row, but for the first `keys`, which name it and are bound last."""
+    sets, where = (f"{name} = ?" for name in names[keys:]), (f"{name} = ?" for name in names[:keys])
+    return f"UPDATE {table} SET {', '.join(sets)} WHERE {' AND '.join(where)}"
 
 
 def pack_sketch(sketch: Sketch) -> bytes:

@@ -20,7 +20,7 @@ from gputop.recording.chunk import DESCRIBING, Chunk, gather
 from gputop.recording.errors import Unreadable
 from gputop.recording.heard import Heard
 from gputop.recording.kinds import Kinds
-from gputop.recording.minute import Key, Minute, Minutes
+from gputop.recording.minute import Minutes
 from gputop.recording.naming import JOURNALS
 from gputop.recording.packing import Texts, fit
 from gputop.recording.schema import APPLICATION_ID, OWN_TABLES, TABLES, Row, Shape
@@ -193,7 +193,6 @@ class Writer:
     def _write(self, chunk: Chunk, now_ns: int, *, fitted: bool) -> None:
         db = self._db
         rows, seq = self._rows_of(chunk), self.seq + len(chunk)
-        minutes: dict[Key, Minute] = {}
         totals = dict(self._totals)
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -207,19 +206,19 @@ class Writer:
                 number = self._chunk + 1
                 db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (number, self.seq + 1, seq, *chunk.span(now_ns)))
                 sums = self._sums(chunk)
-                tiering.write_seconds(db, number, sums, totals)
-                minutes = self._minutes.write(db, sums)
+                tiering.write_seconds(db, number, sums, totals, fitted=fitted)
+                self._minutes.write(db, sums, len(self._runs), fitted=fitted)
             if now_ns - self._beat_ns > BEAT_NS or now_ns < self._beat_ns:
                 beat(db, self._token, now_ns)
             db.execute("COMMIT")
         except BaseException:
+            self._minutes.forget()
             if db.in_transaction:
                 with suppress(sqlite3.Error):
                     db.execute("ROLLBACK")
             raise
         self._chunk += seq > self.seq
         self.seq, self._totals = seq, totals
-        self._minutes.keep(minutes, len(self._runs))
         self._new_runs, self._texts.new = [], []
         if now_ns - self._beat_ns > BEAT_NS or now_ns < self._beat_ns:
             self._beat_ns = now_ns
@@ -229,9 +228,11 @@ class Writer:
         first = self.seq + 1
         rows: dict[Shape, list[Row]] = {}
         if chunk.steps:
+            assert chunk.columns is not None
             numbers = [first + place for place in chunk.places]
-            runs = [self._runs.get(step.run_id) or self._run(step.run_id) for step in chunk.steps]
-            rows = TABLES[Step].rows(numbers, runs, chunk.steps, self._texts, chunk.trains)
+            named = {run_id: self._run(run_id) for run_id in dict.fromkeys(chunk.columns.run_id)}
+            runs = [named[run_id] for run_id in chunk.columns.run_id]
+            rows = TABLES[Step].rows(numbers, runs, chunk.columns, self._texts, chunk.trains)
         for place, record in chunk.others:
             table = TABLES[type(record)]
             run_id = getattr(record, "run_id", None) if table.has_run else None
@@ -266,6 +267,7 @@ class Writer:
 
     def forget_before(self, t_ns: int) -> None:
         """Give up what is older than `t_ns`; its room in the file is used again. Raises OSError."""
+        self._minutes.forget()
         with as_disk_errors(self.path or ""):
             row = self._db.execute(
                 "SELECT id, first_seq FROM chunk WHERE id = (SELECT min(id) FROM chunk WHERE to_ns >= ?)", (t_ns,)

@@ -333,3 +333,47 @@ def test_a_minute_goes_on_where_another_recorder_left_it(tmp_path: Path) -> None
     assert (minute.steps, minute.phases_ns) == (20, {"data": 100, "mine": 40})
     assert minute.sketch is not None
     assert minute.sketch.count == 20
+
+
+def test_a_commit_that_failed_counts_once_in_the_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer(tmp_path / "a.gputop", now_ns=T0)
+    for n in range(5):
+        writer.add(step(n))
+    writer.commit(T0)
+    committed = writer._minutes.write
+
+    def fails(*given: object, **more: object) -> None:
+        committed(*given, **more)  # type: ignore[arg-type]
+        raise sqlite3.OperationalError("database or disk is full")
+
+    for n in range(5, 9):
+        writer.add(step(n))
+    monkeypatch.setattr(writer._minutes, "write", fails)
+    with pytest.raises(OSError, match="no space"):
+        writer.commit(T0 + S)
+    monkeypatch.undo()
+    writer.add(step(9, phases_ns={"mine": 5, "data": 7}))
+    writer.commit(T0 + 2 * S)
+    writer.close(T0 + 3 * S)
+    recording = Recording(tmp_path / "a.gputop")
+    (minute,) = recording.minutes()
+    assert (minute.steps, minute.dur_ns, minute.min_ns) == (10, S, S // 10)
+    assert minute.phases_ns == {"data": 9 * S // 20 + 7, "backward": 9 * S // 40, "mine": 5}
+    assert minute.sketch is not None
+    assert minute.sketch.count == 10
+    assert sum(one.steps for one in recording.seconds("r", T0, T0 + S)) == 10
+    recording.close()
+
+
+def test_steps_of_many_kinds_in_one_commit_come_back_as_they_were(tmp_path: Path) -> None:
+    records: list[rec.Record] = [run()]
+    for n in range(60):
+        more: dict[str, object] = {"samples": n} if n % 2 else {}
+        more |= {"gpu_ns": {"forward": n} | ({"odd": 3} if n % 4 == 0 else {})} if n % 3 else {}
+        more |= {"partial": n % 5 == 0} if n % 7 else {}
+        more |= {"phases_ns": {}} if n % 11 == 0 else {"phases_ns": {"backward": n, "data": 1}} if n % 13 == 0 else {}
+        records.append(step(n, run_id="r" if n % 3 else "q", **more))
+    write(tmp_path / "a.gputop", records, batch=len(records))
+    recording = Recording(tmp_path / "a.gputop")
+    assert list(recording.records()) == records
+    recording.close()
