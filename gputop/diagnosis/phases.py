@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
+from typing import Any
 
 COMPUTE = ("forward", "backward", "optimizer")
 """Phases in which a step does its own work: on a GPU they launch it, on a CPU they are it."""
@@ -33,6 +34,15 @@ _ALIASES = {
 
 def in_columns(steps: Sequence[Mapping[str, int]]) -> dict[str, list[float]]:
     """The steps' `phases_ns` by phase: what each step has of it, 0 where it has none."""
+    return _columns(steps, 0)
+
+
+def where_told(steps: Sequence[Mapping[str, int]]) -> dict[str, list[int | None]]:
+    """The same with None where a step does not tell of the phase."""
+    return _columns(steps, None)
+
+
+def _columns(steps: Sequence[Mapping[str, int]], absent: int | None) -> dict[str, list[Any]]:
     names = list(steps[0]) if steps else []
     alike = len(names) > 1 and sum(map(len, steps)) == len(names) * len(steps)
     try:
@@ -41,7 +51,7 @@ def in_columns(steps: Sequence[Mapping[str, int]]) -> dict[str, list[float]]:
         rows = None
     if rows is not None:
         return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    return {name: [of.get(name, 0) for of in steps] for name in dict.fromkeys(chain.from_iterable(steps))}
+    return {name: [of.get(name, absent) for of in steps] for name in dict.fromkeys(chain.from_iterable(steps))}
 
 
 HOST = "host"

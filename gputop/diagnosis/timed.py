@@ -6,10 +6,12 @@ steps show that have it. A phase of which a part was timed (`gpu_share`) is scal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from gputop.diagnosis.phases import in_columns
+from gputop.diagnosis.phases import where_told
 from gputop.records import Step
 
 MIN_SHARE = 0.1
@@ -18,73 +20,34 @@ MIN_SHARE = 0.1
 NOTHING: dict[str, int] = {}
 
 
+Column = list[int | None]
+"""A phase's times in steps, ns; None in one that does not tell of it."""
+
+
 class Figures(NamedTuple):
-    """Device time and measured idle time of each step by phase, in ns; device time in columns too.
+    """Device time and measured idle time by phase. `put_in`: the phases of which most device time is put in from other
+    steps or from a part."""
 
-    `put_in`: the phases of which most is put in from other steps or from a part.
-    """
-
-    device: list[dict[str, int]]
-    idle: list[dict[str, int]]
-    columns: dict[str, list[float]]
+    device: dict[str, Column]
+    idle: dict[str, Column]
     put_in: frozenset[str] = frozenset()
 
 
-class _Usual:
-    """What the steps show that have timed a phase."""
-
-    def __init__(self) -> None:
-        self.timed = 0
-        self.idle = 0
-        self.device_ns = 0
-        self.idle_ns = 0
-        self.idle_host_ns = 0
-
-    def see(self, device_ns: int, idle_ns: int | None, host_ns: int) -> None:
-        self.timed += 1
-        self.device_ns += device_ns
-        if idle_ns is not None:
-            self.idle += 1
-            self.idle_ns += idle_ns
-            self.idle_host_ns += host_ns
-
-    def idle_of(self, host_ns: int) -> int | None:
-        """Idle time to be expected of so much host time; None where some of the steps launched work in it."""
-        if self.idle < self.timed or not self.idle_host_ns:
-            return None
-        return min(host_ns, host_ns * self.idle_ns // self.idle_host_ns)
-
-
 def figures(steps: Sequence[Step]) -> Figures:
-    """The figures of each step, made whole where a step has not timed all that others have."""
-    device = [step.gpu_ns or NOTHING for step in steps]
-    idle = [step.gpu_idle_ns or NOTHING for step in steps]
+    """The figures of steps, made whole where one has not timed all that others have."""
+    timed = [step.gpu_ns or NOTHING for step in steps]
+    measured = [step.gpu_idle_ns or NOTHING for step in steps]
     shares = [step.gpu_share for step in steps]
-    columns = in_columns(device)
-    alike = sum(map(len, device)) == len(columns) * len(device)
-    if alike and not any(shares):
-        return Figures(device, idle, columns)
-    for at, share in enumerate(shares):
-        if share:
-            device[at], idle[at] = _scaled(device[at], share), _scaled(idle[at], share)
-    usual: dict[str, _Usual] = {}
-    for step, timed, measured in zip(steps, device, idle, strict=True):
-        host = step.phases_ns
-        for phase, ns in timed.items():
-            if (known := usual.get(phase)) is None:
-                known = usual[phase] = _Usual()
-            known.see(ns, measured.get(phase), host.get(phase, 0))
-    put_in: dict[str, int] = {}
-    for at, step in enumerate(steps):
-        host = step.phases_ns
-        timed = device[at]
-        missing = [phase for phase in usual if phase not in timed and host.get(phase)]
-        if missing:
-            device[at], idle[at] = _filled(device[at], idle[at], host, missing, usual)
-        for phase in (*missing, *(step.gpu_share or ())):
-            put_in[phase] = put_in.get(phase, 0) + 1
-    mostly = frozenset(phase for phase, count in put_in.items() if 2 * count > len(steps))
-    return Figures(device, idle, in_columns(device), mostly)
+    put_in: Counter[str] = Counter()
+    if any(shares):
+        timed = [_scaled(times, share) if share else times for times, share in zip(timed, shares, strict=True)]
+        measured = [_scaled(times, share) if share else times for times, share in zip(measured, shares, strict=True)]
+        put_in.update(chain.from_iterable(share for share in shares if share))
+    device, idle = where_told(timed), where_told(measured)
+    if sum(map(len, timed)) < len(device) * len(steps):
+        for phase, column in device.items():
+            put_in[phase] += _fill(steps, phase, column, idle)
+    return Figures(device, idle, frozenset(phase for phase, count in put_in.items() if 2 * count > len(steps)))
 
 
 def _scaled(times: dict[str, int], shares: dict[str, float]) -> dict[str, int]:
@@ -93,14 +56,30 @@ def _scaled(times: dict[str, int], shares: dict[str, float]) -> dict[str, int]:
     return {phase: round(ns / of[phase]) for phase, ns in times.items() if of[phase] >= MIN_SHARE}
 
 
-def _filled(
-    device: dict[str, int], idle: dict[str, int], host: dict[str, int], missing: list[str], usual: dict[str, _Usual]
-) -> tuple[dict[str, int], dict[str, int]]:
-    device, idle = dict(device), dict(idle)
-    for phase in missing:
-        known = usual[phase]
-        device[phase] = known.device_ns // known.timed
-        ns = known.idle_of(host[phase])
-        if ns is not None and phase not in idle:
-            idle[phase] = ns
-    return device, idle
+def _fill(steps: Sequence[Step], phase: str, column: Column, idle: dict[str, Column]) -> int:
+    """Put in what steps that have timed a phase show, where one spent host time in it; how many it was put in.
+
+    Idle time too, in proportion to the host's, unless some of the timed steps launched work in it.
+    """
+    host = [step.phases_ns.get(phase, 0) for step in steps]
+    missing = [at for at, ns in enumerate(column) if ns is None and host[at]]
+    if not missing:
+        return 0
+    known = [at for at, ns in enumerate(column) if ns is not None]
+    usual = sum(column[at] or 0 for at in known) // len(known)
+    for at in missing:
+        column[at] = usual
+    measured = idle.get(phase)
+    told = [ns for at in known if (ns := measured[at]) is not None] if measured is not None else []
+    of_host = sum(host[at] for at in known)
+    if measured is not None and len(told) == len(known) and of_host:
+        whole = sum(told)
+        for at in missing:
+            if measured[at] is None:
+                measured[at] = min(host[at], host[at] * whole // of_host)
+    return len(missing)
+
+
+def zeroed(columns: Mapping[str, Column]) -> dict[str, list[float]]:
+    """Columns with 0 where a step does not tell of a phase."""
+    return {name: [ns or 0 for ns in column] for name, column in columns.items()}

@@ -55,10 +55,16 @@ def in_turn(plain: Step) -> Step:
     return structs.replace(whole, gpu_ns={name: (whole.gpu_ns or {})[name]})
 
 
+def starved(plain: Step) -> Step:
+    """The step with device times, its queue found empty."""
+    return structs.replace(timed(plain), queue_empty=0.9)
+
+
 CLOCKS: dict[str, Callable[[Step], Step]] = {
     "the host's clock": lambda plain: plain,
     "device times in every step": timed,
     "device times of a phase a step": in_turn,
+    "device times with an empty queue": starved,
 }
 """What is known of a step."""
 

@@ -103,3 +103,7 @@ def test_idle_time_is_not_put_in_where_some_of_those_parts_launched_work() -> No
         return {"gpu_ns": timed, "gpu_idle_ns": {"data": 29 * MS} if i % 6 == 0 else None, "queue_empty": 0.1}
 
     assert lost(trace(PHASES, jitter=0.0, each=each)).pct("data") == pytest.approx(100 * 29 / 64 / 6, rel=0.05)
+
+
+def test_a_part_of_a_phase_that_no_step_has_is_no_matter() -> None:
+    assert lost(steps(everything, {"never": 0.5})).by == pytest.approx(lost(steps(everything)).by)
