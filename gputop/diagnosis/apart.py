@@ -65,12 +65,12 @@ def _warmup(train: list[Step], lengths: list[float]) -> set[int]:
 
 
 def _openings(train: list[Step]) -> list[int]:
-    """Indices of the steps that open an epoch: by their own word, else by its number; not the first one."""
+    """Indices of the steps that open an epoch: by their own word, else by its number; not the run's first one."""
     said = [step.first_of_epoch for step in train]
     epochs = [step.epoch for step in train]
     if epochs.count(epochs[0]) == len(epochs):
-        return sorted(_where(said) - {0})
-    found = []
+        return sorted(_where(said) if train[0].n else _where(said) - {0})
+    found = [0] if said[0] and train[0].n else []
     for index, (before, now) in enumerate(pairwise(epochs), 1):
         changed = now is not None and before is not None and now != before
         if said[index] if said[index] is not None else changed:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from gputop.diagnosis.evidence import gather
 from gputop.records import AnyRecord
-from tests.diagnosis.builder import COMPUTE, STARVED, expect, low, reported, trace, verdict
+from tests.diagnosis.builder import COMPUTE, STARVED, expect, low, reported, trace, verdict, window
 
 
 def short_epochs(i: int) -> dict[str, Any]:
@@ -150,3 +151,19 @@ def test_what_epochs_beginnings_take_is_no_other_cures_to_promise() -> None:
     assert both.speedup_limit is not None
     lost = 900 / (1000 + 19 * 98 + 38)
     assert both.speedup_limit == pytest.approx(1 / (lost + (1 - lost) / plain.speedup_limit), rel=0.1)
+
+
+def test_an_epochs_first_step_is_set_apart_where_the_window_begins_with_it_too() -> None:
+    """Else its wait counts as one of the steady ones, of workers that can't keep up."""
+    records = trace(
+        {"data": 1, "forward": 90, "backward": 180, "optimizer": 29}, n=62,
+        each=lambda i: {"epoch": i // 31, "first_of_epoch": i % 31 == 0,
+                        "phases": {"data": 4200 if i % 31 == 0 else 1}},
+        loader={"num_workers": 4, "persistent_workers": False}, gpu=low(), host={"cpu_pct": 5, "cores": 32},
+    )  # fmt: skip
+    seen = window(records)
+    assert seen.steps[0].n == 31
+    loop = gather(seen).loop
+    assert loop is not None
+    assert len(loop.firsts) == 1
+    assert loop.ms("data") < 2
