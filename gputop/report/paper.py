@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -103,12 +104,18 @@ def joined(pieces: Iterable[str]) -> str:
     return f"{GLUE}· ".join(piece.replace(" ", GLUE) if len(piece) <= WHOLE else piece for piece in pieces)
 
 
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|[µmun]?s|min|[hdWGMK]|[kMGT]?B(?:/s)?|[MG]iB|MHz|(?:steps|samples)/s)(?![\w]))")
+"""The space between a figure and its unit."""
+
+
 def paragraph(text: str, width: int | None, indent: str = "", hang: str | None = None) -> Iterator[str]:
-    """A text in lines of at most `width` cells, broken between words only: a longer word stands out whole.
+    """A text in lines of at most `width` cells, broken between words only: a longer word stands out whole, and a figure
+    stays with its unit.
 
     The first line begins with `indent`, the others with `hang` (as long as `indent` unless given).
     """
     hang = " " * cells(indent) if hang is None else hang
+    text = _UNIT.sub(GLUE, text)
     if width is None:
         yield indent + text
         return

@@ -24,7 +24,7 @@ DIGITS = 4
 
 def plotted(report: Json, series: Series) -> Json:
     """The data of the charts. Times are seconds since the epoch, spans [from, to, cause]."""
-    runs = _drawn(report)
+    runs, names = _drawn(report), words.names(report)
     one_job = len({job["lead"] for job in report["jobs"]}) == 1
     phases = list(dict.fromkeys(name for run in runs for name in series.runs[run["run_id"]].phases))
     used = {(run["gpu"] or {}).get("uuid") for run in runs}
@@ -35,7 +35,7 @@ def plotted(report: Json, series: Series) -> Json:
         "axis": {"from": axis.from_ns / 1e9, "width": axis.width_ns / 1e9, "n": axis.columns},
         "families": FAMILIES,
         "phases": sorted(phases, key=_place),
-        "runs": [_run(run, series, one_job) for run in runs],
+        "runs": [_run(run, series, one_job, names[run["run_id"]]) for run in runs],
         "gpus": [_gpu(gpu, series) for gpu in gpus],
         "hosts": [
             {"name": clean(name, 60), "cpu": _line(host.cpu), "iowait": _line(host.iowait)}
@@ -70,15 +70,15 @@ def _place(phase: str) -> int:
     return order.index(phase) if phase in order else order.index("")
 
 
-def _run(run: Json, series: Series, one_job: bool) -> Json:
+def _run(run: Json, series: Series, one_job: bool, name: str) -> Json:
     mine = series.runs[run["run_id"]]
     rank = run["rank"] if (run["world_size"] or 1) > 1 else None
-    name = words.title(run)
+    short = _short(name, 24) if rank is None else f"{_short(name, 20)} {rank}"
     return {
         "id": run["run_id"],
         "name": f"{name} rank {rank}" if rank is not None else name,
-        "short": name[:24] if rank is None else f"rank {rank}" if one_job else f"{name[:16]} {rank}",
-        "chip": str(rank) if one_job and rank is not None else name[:24] if rank is None else f"{name[:16]} {rank}",
+        "short": f"rank {rank}" if one_job and rank is not None else short,
+        "chip": str(rank) if one_job and rank is not None else short,
         "gpu": (run["gpu"] or {}).get("uuid"),
         "p50": _line(mine.p50),
         "low": _line(mine.low),
@@ -88,6 +88,11 @@ def _run(run: Json, series: Series, one_job: bool) -> Json:
         "then": _spans(run["said"]),
         "differs": bool(run["said_differs"]),
     }
+
+
+def _short(name: str, most: int) -> str:
+    """A name in few letters, with its end: what tells it from others stands there."""
+    return name if len(name) <= most else f"{name[: most - 11]}…{name[-10:]}"
 
 
 def _gpu(gpu: Json, series: Series) -> Json:

@@ -76,16 +76,15 @@ def _advice(verdict: Json) -> str:
 def _evidence(verdict: Json) -> str:
     if not verdict["evidence"]:
         return ""
-    rows = [["", "signal", "value", "from", "read from"]]
+    rows = [["", "signal", "value", "limit", "read from"]]
     for piece in verdict["evidence"]:
         sign = ("for", "+") if piece["supports"] else ("against", "−")
-        threshold = piece["threshold"]
         rows.append(
             [
                 f'<span class="{sign[0]}" title="speaks {sign[0]} it">{sign[1]}</span>',
                 piece["signal"],
                 words.value(piece["value"], piece["unit"]).removeprefix(": ") or NONE,
-                NONE if threshold is None else f"{fig.number(threshold)}{' ' + piece['unit'] if piece['unit'] else ''}",
+                words.limit(piece) or NONE,
                 piece["source"] or NONE,
             ]
         )
@@ -265,11 +264,11 @@ def _host(host: Json) -> list[str]:
 def time_section(report: Json, series: Series) -> str:
     """What the charts show, as a table for each job's leading run, and the events."""
     runs = {run["run_id"]: run for run in report["runs"]}
-    parts = []
+    parts, names = [], words.names(report)
     for job in report["jobs"]:
         rows = _moments(runs[job["lead"]], series)
         if len(rows) > 1:
-            name = esc(words.title(runs[job["lead"]]) + ("" if len(job["run_ids"]) == 1 else ", leading rank"))
+            name = esc(names[job["lead"]] + ("" if len(job["run_ids"]) == 1 else ", leading rank"))
             table = grid(rows, (1, 2, 3, 4, 5), optional=(2, 3))
             parts.append(f"<details><summary>Over time as a table: {name}</summary>{table}</details>")
     events = report["events"]

@@ -15,22 +15,50 @@ Rows = list[list[str]]
 RANKS_SHOWN = 16
 """Ranks in a table; of more, the odd ones and the first are shown and the rest is counted."""
 
+FEWEST = 6
+"""Cells of a text that are worth showing."""
+
 NONE = "-"
 """Stands where a figure is not known."""
 
 
-def table(rows: Rows, indent: str, align: str, limit: int | None = None) -> Iterator[str]:
-    """Rows in columns, `l`eft or `r`ight aligned, two spaces apart; the last column is cut where `limit` ends."""
+def table(rows: Rows, indent: str, align: str, limit: int | None = None, optional: Sequence[int] = ()) -> Iterator[str]:
+    """Rows in columns, `l`eft or `r`ight aligned, two spaces apart, at most `limit` cells wide.
+
+    Where they don't fit, `optional` columns are left out whole, in that order; a figure is never cut. Then words in the
+    last column are, if it is left aligned, and what still doesn't fit stands out.
+    """
     if not rows:
         return
     widths = [max(cells(_plain(row[column])) for row in rows) for column in range(len(rows[0]))]
+    shown = list(range(len(widths)))
+    for column in optional:
+        if limit is None or _wide(indent, widths, shown) <= limit:
+            break
+        shown.remove(column)
     for row in rows:
         line = indent
-        for column, cell in enumerate(row):
+        for column in shown:
+            cell = row[column]
+            if column == shown[-1] and align[column] == "l" and limit is not None:
+                cell = _cut(cell, limit - cells(_plain(line)))
             gap = " " * (widths[column] - cells(_plain(cell)))
             line += (gap + cell if align[column] == "r" else cell + gap) + "  "
-        line = line.rstrip()
-        yield line if limit is None or cells(_plain(line)) <= limit else _plain(line)[:limit].rstrip()
+        yield line.rstrip()
+
+
+def _wide(indent: str, widths: Sequence[int], shown: Sequence[int]) -> int:
+    return len(indent) + sum(widths[column] + 2 for column in shown) - 2
+
+
+def _cut(text: str, room: int) -> str:
+    """Words without colours, at most `room` cells of them where that leaves some; else as they are."""
+    if cells(_plain(text)) <= room or room < FEWEST:
+        return text
+    plain = _plain(text)
+    while cells(plain) > room - 1:
+        plain = plain[:-1]
+    return plain.rstrip() + "…"
 
 
 def _plain(text: str) -> str:

@@ -5,6 +5,7 @@ Everything is read from the report's JSON (summary.of_trace), so that words, JSO
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
@@ -113,6 +114,21 @@ def title(run: Json) -> str:
     return clean(PurePath(run["script"]).name if run["script"] else run["run_id"], 60)
 
 
+def names(report: Json) -> dict[str, str]:
+    """What each run is called, by its id: its job's script, with the process id and a number where others share it."""
+    leads = {run["run_id"]: run for run in report["runs"]}
+    first = [leads[job["lead"]] for job in report["jobs"]]
+    scripts = Counter(map(title, first))
+    called = [f"{title(run)} {run['pid']}" if scripts[title(run)] > 1 and run["pid"] else title(run) for run in first]
+    told: Counter[str] = Counter()
+    out: dict[str, str] = {}
+    for job, name in zip(report["jobs"], called, strict=True):
+        told[name] += 1
+        mine = f"{name} #{told[name]}" if called.count(name) > 1 else name
+        out |= dict.fromkeys(job["run_ids"], mine)
+    return out
+
+
 def facts(run: Json, ranks: int) -> list[str]:
     """Who a run (or a job of several ranks) is and how fast it went, in short pieces."""
     out = [title(run)]
@@ -166,8 +182,9 @@ def verdict_lines(verdict: Json, gain_words: list[str], paper: Paper) -> Iterato
         yield from paragraph(joined(gain_words), paper.width, "  ")
     for piece in verdict["evidence"][:6]:
         sign = "  + " if piece["supports"] else "  - "
+        bar_words = f" ({side})" if (side := limit(piece)) else ""
         yield from paragraph(
-            clean(piece["signal"], LONG) + value(piece["value"], piece["unit"]) + _limit(piece), paper.width, sign
+            clean(piece["signal"], LONG) + value(piece["value"], piece["unit"]) + bar_words, paper.width, sign
         )
     if verdict["runner_up"] is not None:
         share = verdict["runner_up"]["share_pct"]
@@ -184,12 +201,12 @@ def value(figure: float | str | None, unit: str | None) -> str:
     return f": {shown}{' ' + unit if unit else ''}"
 
 
-def _limit(piece: Json) -> str:
-    """On which side of its threshold a signal's value lies: " (over 15)"; nothing where there is none."""
+def limit(piece: Json) -> str:
+    """On which side of its threshold a signal's value lies: "over 15"; nothing where there is none."""
     figure, threshold = piece["value"], piece["threshold"]
     if threshold is None or figure is None or isinstance(figure, str) or figure == threshold:
         return ""
-    return f" ({'over' if figure > threshold else 'under'} {fig.number(threshold)})"
+    return f"{'over' if figure > threshold else 'under'} {fig.number(threshold)}"
 
 
 def _labelled(label: str, text: str, paper: Paper) -> Iterator[str]:
@@ -269,12 +286,12 @@ def _epochs(run: Json, paper: Paper) -> Iterator[str]:
     rows = epoch_rows(run, EPOCHS_SHOWN)
     if len(rows) > 2:
         yield from _heading(f"{run['epochs_total']} epochs:", paper)
-        yield from table(rows, "    ", "rrrrr", limit=paper.width)
+        yield from table(rows, "    ", "rrrrr", limit=paper.width, optional=(2, 1))
 
 
 def _ranks(members: list[Json], job: Json, paper: Paper) -> Iterator[str]:
     rows = rank_rows(members, job)
-    yield from table(rows, "  ", "rrrrrrl", limit=paper.width)
+    yield from table(rows, "  ", "rrrrrrl", limit=paper.width, optional=(3, 1, 5, 4))
     for outlier in job["outliers"][:8]:
         yield from _labelled(f"rank {outlier['rank']} differs", clean(outlier["why"], LONG), paper)
 
@@ -293,7 +310,8 @@ def _hindsight(run: Json, paper: Paper) -> Iterator[str]:
 
 def _machine(report: Json, paper: Paper) -> Iterator[str]:
     if len(report["gpus"]) > GPUS_IN_WORDS:
-        yield from table(gpu_rows(report["gpus"]), "", "rrrrrrrl", limit=paper.width)
+        rows = gpu_rows(report["gpus"])
+        yield from table(rows, "", "rrrrrrrl", limit=paper.width, optional=(2, 5, 4, 7, 6))
     else:
         for gpu in report["gpus"]:
             yield from paragraph(joined(gpu_words(gpu)), paper.width, "", "  ")

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gputop.records import Gpu, Host, Run, Step
 from gputop.report import page, summary
 from gputop.report.judged import judge_trace
 from tests.report import chromium
-from tests.report.traces import HOSTILE, MS, START, S, job, said
+from tests.report.traces import HOSTILE, MS, START, S, alone, job, said
 
 pytestmark = pytest.mark.skipif(
     chromium.find() is None, reason="no Chromium here: install one, or name it in GPUTOP_TEST_CHROMIUM"
@@ -225,3 +226,25 @@ def test_a_trace_with_nothing_in_it_has_a_page_too(browser: chromium.Browser, tm
     assert "No training run" in browser.value("document.body.textContent")
     assert browser.value("document.getElementById('charts').hidden")
     assert browser.complaints() == []
+
+
+def test_where_nothing_trained_nothing_is_drawn(browser: chromium.Browser, tmp_path: Path) -> None:
+    second = [msgspec.structs.replace(one, t=one.t + 30 * S) for one in alone(100, run_id="b")]
+    browser.open(written(tmp_path / "two.html", [*alone(100), *second]))
+    coloured = """(chart, share) => {
+      const canvas = document.querySelector(`[aria-label="${chart}"] canvas`);
+      const over = document.querySelector(`[aria-label="${chart}"] .u-over`).getBoundingClientRect();
+      const box = canvas.getBoundingClientRect();
+      const at = Math.round((over.left - box.left + share * over.width) * canvas.width / box.width);
+      const {data} = canvas.getContext('2d').getImageData(at - 2, 0, 5, canvas.height);
+      let seen = 0;
+      for (let k = 0; k < data.length; k += 4) {
+        const [r, g, b, a] = data.slice(k, k + 4);
+        if (a > 30 && Math.max(r, g, b) - Math.min(r, g, b) > 40) seen += 1;
+      }
+      return seen;
+    }"""
+    for chart in ("Step time", "Where the time went"):
+        assert browser.value(f"({coloured})('{chart}', 0.12)") > 5, chart
+        assert browser.value(f"({coloured})('{chart}', 0.5)") == 0, chart
+        assert browser.value(f"({coloured})('{chart}', 0.88)") > 5, chart

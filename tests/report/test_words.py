@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop import figures as fig
-from gputop.records import Advice, Evidence, RunnerUp, Verdict
+from gputop.records import Advice, Evidence, Run, RunnerUp, Verdict
 from gputop.report import summary, words
 from gputop.report.judged import Judged, judge_trace, report_on
 from gputop.report.paper import GLUE, Paper, bar, cells, code, joined, paper_for, paragraph
@@ -222,3 +223,31 @@ def test_that_the_longest_step_is_known_from_a_sum_alone_is_said() -> None:
         "step_ms": {"p50": 5.0, "p95": 6.0, "p99": 7.0, "max": 90.0},
     }
     assert words.percentile_words(run).replace(GLUE, " ").endswith("max 8 ms (longest of all 90 ms)")
+
+
+@pytest.mark.parametrize("width", [40, 48, 60])
+def test_a_narrow_terminal_loses_whole_columns_never_digits(ranks: dict[str, Any], width: int) -> None:
+    whole = set(words.of_report(ranks).replace(GLUE, " ").split())
+    lines = words.of_report(ranks, Paper(width=width)).splitlines()
+    row = next(line.split() for line in lines if line.startswith("     0  "))
+    assert row[-1] == "input-workers"
+    figures = {word for line in lines for word in line.split() if re.fullmatch(r"[\d.,]+", word)}
+    assert figures <= whole
+
+
+def test_a_figure_stays_with_its_unit() -> None:
+    for width in range(12, 40):
+        lines = list(paragraph("it waits 75.5 % of 33 ms, 12 GiB at 3.2 MB/s in 5 min", width))
+        assert not any(line.split()[0] in ("%", "ms,", "GiB", "MB/s", "min") for line in lines), width
+
+
+def test_jobs_of_one_script_are_told_apart() -> None:
+    trace = [*alone(run_id="a"), *alone(run_id="b"), *alone(run_id="c", script="other.py")]
+    trace = [
+        msgspec.structs.replace(one, pid=77) if isinstance(one, Run) and one.run_id == "b" else one for one in trace
+    ]
+    report = summary.of_trace(judge_trace(sorted(trace, key=lambda one: one.t), "two.gputop"))
+    names = words.names(report)
+    assert names["c"] == "other.py"
+    assert names["b"] == "train.py 77"
+    assert names["a"] not in (names["b"], "train.py")

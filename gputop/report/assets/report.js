@@ -63,20 +63,30 @@
     return `rgba(${part(0)},${part(2)},${part(4)},${share})`;
   };
 
-  // Nothing is drawn across a hole longer than some columns: what was not measured is not drawn.
-  const HOLE = 5;
-  const gaps = (u, series, from_, to, found) => {
-    const values = u.data[series];
+  // Nothing is drawn across a hole longer than some columns: what was not measured is not drawn. Samples may come late
+  // by some columns; a step stands in every column that it covers.
+  const LATE = 5;
+  const STEPPED = 2;
+  const holes = (values, most) => {
     const out = [];
     let last = null;
-    for (let at = from_; at <= to; at++) {
-      if (values[at] == null) continue;
-      if (last !== null && at - last > HOLE) {
-        out.push([Math.round(u.valToPos(xs[last], "x", true)), Math.round(u.valToPos(xs[at], "x", true))]);
-      }
+    values.forEach((value, at) => {
+      if (value == null) return;
+      if (last !== null && at - last > most) out.push([last, at]);
       last = at;
-    }
+    });
     return out;
+  };
+  const gaps = (most) => (u, series) => {
+    const place = (at) => Math.round(u.valToPos(xs[at], "x", true));
+    return holes(u.data[series], most).map(([last, next]) => [place(last), place(next)]);
+  };
+
+  // A column with holes on both sides is a line without length: it is drawn as a point.
+  const lone = (most) => (u, series) => {
+    const values = u.data[series];
+    const near = (at, way) => Array.from({ length: most }, (_, k) => values[at + way * (k + 1)]).some((value) => value != null);
+    return values.flatMap((value, at) => (value == null || near(at, 1) || near(at, -1) ? [] : [at]));
   };
 
   const marks = (u) => {
@@ -115,13 +125,21 @@
   const room = () => Math.max(240, Math.floor(area.getBoundingClientRect().width));
   const tall = (height) => (room() < 480 ? Math.round(height * 0.85) : height);
 
+  // All charts leave the same room at the left, so that a moment is at the same place in each.
+  const font = "12px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+  const side = (() => {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = font;
+    const names = data.runs.length > 1 ? data.runs.map((run) => pen.measureText(run.short).width) : [];
+    return () => Math.min(Math.max(66, ...names.map((wide) => Math.ceil(wide) + 10)), Math.max(66, room() / 3));
+  })();
+
   const chart = (title, note, series, values, { height = 200, unit, y, bands, draw: also, legend = true, axis } = {}) => {
     const holder = make("div", { class: "plot", role: "group", "aria-label": title });
     const head = make("h3", {}, title);
     if (note) head.append(make("small", {}, note));
     holder.append(head);
     area.append(holder);
-    const font = "12px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
     const line = { stroke: css("dim"), font, ticks: { stroke: css("line"), width: 1 }, grid: { stroke: css("grid"), width: 1 } };
     const plot = new uPlot(
       {
@@ -132,7 +150,7 @@
         scales: { x: { time: true, min: range.min, max: range.max }, y: { range: y } },
         axes: [
           { ...line, size: 30, space: 70, values: times },
-          { ...line, size: 66, gap: 4, values: (u, ticks) => ticks.map((tick) => unit(tick)), ...axis },
+          { ...line, size: side(), gap: 4, values: (u, ticks) => ticks.map((tick) => unit(tick)), ...axis },
         ],
         series: [{ value: (u, t) => (t == null ? "–" : clock(t)), label: "time" }, ...series],
         bands,
@@ -146,8 +164,12 @@
     return { plot, head, holder };
   };
   const stroke = (label, color, unit, more = {}) => ({
-    label, stroke: color, width: 1.5, value: (u, value) => unit(value), spanGaps: true, gaps, points: { show: false }, ...more,
+    label, stroke: color, width: 1.5, value: (u, value) => unit(value), gaps: gaps(LATE),
+    points: { show: true, size: 4, fill: color, filter: lone(LATE) }, ...more,
   });
+  const stepped = (label, color, unit, more = {}) =>
+    stroke(label, color, unit, { gaps: gaps(STEPPED), points: { show: true, size: 4, fill: color, filter: lone(STEPPED) }, ...more });
+  const AREA = { width: 0, points: { show: false } };
 
   const merged = (lines, pick) =>
     xs.map((_, k) => {
@@ -246,9 +268,9 @@
     const { head } = chart(
       "Step time", many ? "median of each rank; band: shortest to longest of all" : "median; band: shortest to longest",
       [
-        stroke("shortest", "transparent", ms, { width: 0 }),
-        stroke("longest", "transparent", ms, { width: 0 }),
-        ...shown.map((run, index) => stroke(many ? run.short : "median", tone(many ? data.runs.indexOf(run) : 0), ms)),
+        stepped("shortest", "transparent", ms, AREA),
+        stepped("longest", "transparent", ms, AREA),
+        ...shown.map((run, index) => stepped(many ? run.short : "median", tone(many ? data.runs.indexOf(run) : 0), ms)),
       ],
       [low, high, ...shown.map((run) => run.p50)],
       { unit: ms, y: [0, limit], bands: [{ series: [2, 1], fill: alpha(css("s0"), 0.18) }], height: 230 },
@@ -275,7 +297,7 @@
     const { plot } = chart(
       "Where the time went", shown.length > 1 ? "share of step time, mean of the ranks shown" : "share of step time",
       order.map((index) => ({
-        ...stroke(names[index], phaseColor(names[index]), pct, { width: 0, fill: phaseColor(names[index]) }),
+        ...stepped(names[index], phaseColor(names[index]), pct, { ...AREA, fill: phaseColor(names[index]) }),
         value: (u, value, series, at) => pct(at == null ? null : share[names[index]][at]),
       })),
       order.map((index) => stacked[index]),
