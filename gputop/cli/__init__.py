@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -46,7 +47,9 @@ def run(args: list[str]) -> int:
         print(f"gputop: {clean(str(failure), 1000)}", file=sys.stderr)
         return failure.code
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        sys.stderr.write("".join(f"{clean(line, 1000)}\n" for line in said.getvalue().splitlines()))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

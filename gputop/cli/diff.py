@@ -12,7 +12,7 @@ from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import Seconds, debug_option
 from gputop.cli.progress import Progress
-from gputop.cli.recorded import recorded, tell
+from gputop.cli.recorded import answering, recorded, tell
 
 
 @click.command()
@@ -57,11 +57,12 @@ def command(
                 progress.clear()
             tell(recording.warnings)
     found = diff(*sides)
-    if as_json:
-        json.dump(as_data(found), sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-    else:
-        sys.stdout.write(as_words(found, paper_for(sys.stdout)))
+    with answering():
+        if as_json:
+            json.dump(as_data(found), sys.stdout, indent=1, allow_nan=False)
+            sys.stdout.write("\n")
+        else:
+            sys.stdout.write(as_words(found, paper_for(sys.stdout)))
     if fail_on_regression is None:
         return 0
     if found.mean is None:

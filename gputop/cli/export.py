@@ -15,7 +15,7 @@ import click
 from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option
 from gputop.cli.progress import Progress
-from gputop.cli.recorded import tell
+from gputop.cli.recorded import answering, shown, tell
 from gputop.cli.stretch import Stretch, opened, stretch
 from gputop.figures import counted, size
 from gputop.recording.export import FORMATS, Missing, load, target
@@ -95,7 +95,8 @@ def command(
             progress.clear()
         tell(contents.warnings)
     if out != target.STDOUT:
-        print(f"{out}: {_told(counts)}")
+        with answering():
+            print(f"{shown(out)}: {_told(counts)}")
     elif not sum(counts.values()):
         print("gputop: there is no record of these types in that stretch", file=sys.stderr)
     return 0
@@ -154,6 +155,8 @@ def _sentence(error: OSError, out: str) -> str:
         errno.EACCES: "choose a place that you may write to",
         errno.EROFS: "choose a place that you may write to",
     }.get(error.errno or 0)
+    if out == target.STDOUT:
+        return f"the answer can't be written: {why}"
     return f"{out} could not be written: {why}; nothing was left behind" + (f"; {mend}" if mend else "")
 
 

@@ -7,8 +7,12 @@ from pathlib import Path
 
 from gputop.figures import count, counted, size, span
 from gputop.recording.state import RecordingState
+from gputop.records import clean
 from gputop.report.plain import PlainStream
 from gputop.view import View
+
+LONG = 4000
+"""Characters of a line that are written: more than any has."""
 
 
 class Journal:
@@ -40,7 +44,8 @@ class Journal:
         lost = f", {counted(state.dropped, 'record')} lost" if state.dropped else ""
         runs, steps = counted(len(self._runs), "run"), counted(state.steps, "step")
         there = Path(state.path).exists()
-        where = f"; see what held them back:  gputop report {state.path}" if there and self._runs else ""
+        tells = there and self._runs and (state.steps or not state.dropped)
+        where = f"; see what held them back:  gputop report {state.path}" if tells else ""
         if there and state.steps_here is not None:
             where = f"; {count(state.steps_here)} of the steps are in the file that is left{where}"
         if not there:
@@ -51,7 +56,7 @@ class Journal:
         if self._mute:
             return
         try:
-            print(line, flush=True)
+            print(clean(line, LONG), flush=True)
         except BrokenPipeError:
             self._mute = True
         except OSError:

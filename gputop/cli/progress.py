@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from gputop.figures import span
+from gputop.records import clean
 
 PATIENCE_S = 2.0
 """Nothing is said of what takes less."""
@@ -20,7 +21,7 @@ class Progress:
     """Call it with the share that is done (0-1) as often as you like; `clear` takes the bar away."""
 
     def __init__(self, what: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what = what
+        self._what = clean(what, 200)
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._began = clock()

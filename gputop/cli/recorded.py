@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.progress import Progress
+from gputop.records import clean
 
 if TYPE_CHECKING:
     from gputop.recording.reader import Recording
@@ -49,7 +50,12 @@ def answering() -> Iterator[None]:
         raise Failure(f"the answer can't be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def tell(warnings: list[str]) -> None:
+def tell(warnings: Iterable[str]) -> None:
     """Warnings of a reading, on stderr, each once."""
     for warning in dict.fromkeys(warnings):
-        print(f"gputop: {warning}", file=sys.stderr)
+        print(f"gputop: {clean(warning, 1000)}", file=sys.stderr)
+
+
+def shown(path: Path | str) -> str:
+    """A file's name as it may be printed: nothing in it is obeyed by a terminal, and every stream can take it."""
+    return clean(str(path), 1000)

@@ -13,7 +13,7 @@ from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option
 from gputop.cli.progress import Progress
-from gputop.cli.recorded import tell
+from gputop.cli.recorded import answering, shown, tell
 from gputop.figures import count, counted
 from gputop.recording.errors import Unreadable
 
@@ -54,14 +54,21 @@ def command(file: Path, out: Path | None, force: bool) -> int:
     finally:
         progress.clear()
     tell(list(found.warnings))
-    print(f"{out}: {counted(sum(found.saved.values()), 'record')} saved ({by_type(found.saved)}), {_span(found)}")
-    if found.missing:
-        print(f"missing: {counted(found.missing, 'record')}" + "".join(f"\n  {_gap(gap)}" for gap in _worst(found)))
-        if len(found.gaps) > NAMED_GAPS:
-            print(f"  and less at {counted(len(found.gaps) - NAMED_GAPS, 'other place')}")
-    elif found.whole:
-        print("nothing is missing")
+    with answering():
+        print("\n".join(_told(out, found)))
     return 0
+
+
+def _told(out: Path, found: Recovery) -> Iterator[str]:
+    saved = counted(sum(found.saved.values()), "record")
+    yield f"{shown(out)}: {saved} saved ({by_type(found.saved)}), {_span(found)}"
+    if found.missing:
+        yield f"missing: {counted(found.missing, 'record')}"
+        yield from (f"  {_gap(gap)}" for gap in _worst(found))
+        if len(found.gaps) > NAMED_GAPS:
+            yield f"  and less at {counted(len(found.gaps) - NAMED_GAPS, 'other place')}"
+    elif found.whole:
+        yield "nothing is missing"
 
 
 def _recover(file: Path, out: Path, force: bool, progress: Progress) -> Recovery:

@@ -12,7 +12,7 @@ from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import Seconds, merged, screen_options
 from gputop.cli.progress import Progress
-from gputop.cli.recorded import recorded, tell
+from gputop.cli.recorded import answering, recorded, shown, tell
 from gputop.cli.show import has_screen
 
 if TYPE_CHECKING:
@@ -88,15 +88,16 @@ def _retell(recording: Recording, info: Info, from_ns: int | None) -> int:
 
     progress = Progress(f"judging {recording.path.name}")
     told = False
-    for line in retold.lines(recording, info, progress, from_ns):
-        progress.clear()
-        print(line, flush=True)
-        told = True
+    with answering():
+        for line in retold.lines(recording, info, progress, from_ns):
+            progress.clear()
+            print(line, flush=True)
+            told = True
     progress.clear()
     if not told:
         where = "" if from_ns is None else "from there on "
         why = "" if info.runs else ": it holds neither a run nor steps, nor one process that a GPU listed alone"
-        print(f"gputop: no training run to tell of {where}in {recording.path}{why}", file=sys.stderr)
+        print(f"gputop: no training run to tell of {where}in {shown(recording.path)}{why}", file=sys.stderr)
     tell(recording.warnings)
     return 0
 

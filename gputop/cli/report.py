@@ -13,7 +13,7 @@ from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option, merged
 from gputop.cli.progress import Progress
-from gputop.cli.recorded import answering
+from gputop.cli.recorded import answering, shown, tell
 
 
 @click.command()
@@ -49,8 +49,7 @@ def command(ctx: click.Context, /, file: Path, as_json: bool, html: str | None, 
     if html is not None:
         _write(html, page.of_report(report, judged.series), file, force=force, told=not as_json)
     if as_json or html == "-":
-        for warning in warnings:
-            print(f"gputop: {warning}", file=sys.stderr)
+        tell(warnings)
     with answering():
         if as_json:
             json.dump(report, sys.stdout, indent=1, allow_nan=False)
@@ -76,6 +75,8 @@ def _write(out: str, text: str, source: Path, *, force: bool, told: bool) -> Non
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Failure(f"{out} can't be written: {(error.strerror or 'unknown reason').lower()}") from None
+        place = "the answer" if out == target.STDOUT else out
+        raise Failure(f"{place} can't be written: {(error.strerror or 'unknown reason').lower()}") from None
     if told and out != target.STDOUT:
-        print(f"{out}: the page, {size(len(content))}")
+        with answering():
+            print(f"{shown(out)}: the page, {size(len(content))}")

@@ -13,7 +13,7 @@ from gputop.cli import UNREADABLE
 from gputop.cli.errors import Failure
 from gputop.cli.options import debug_option
 from gputop.cli.progress import Progress
-from gputop.cli.recorded import tell
+from gputop.cli.recorded import answering, shown, tell
 from gputop.cli.recover import beside, by_type, cannot_write, given
 from gputop.figures import counted
 from gputop.recording.errors import Unreadable
@@ -51,9 +51,10 @@ def command(file: Path, out: Path | None, force: bool) -> int:
     finally:
         progress.clear()
     tell(warnings)
-    print(f"{out}: {counted(sum(counts.values()), 'record')} ({by_type(counts)})")
     removed = [counted(len(found), kind) for kind in KINDS if (found := scrubber.names.removed.get(kind))]
-    print("removed: " + ", ".join(removed) if removed else "there was nothing to remove")
+    with answering():
+        print(f"{shown(out)}: {counted(sum(counts.values()), 'record')} ({by_type(counts)})")
+        print("removed: " + ", ".join(removed) if removed else "there was nothing to remove")
     return 0
 
 

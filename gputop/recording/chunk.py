@@ -20,8 +20,8 @@ class Chunk(msgspec.Struct):
     """A commit's records: steps and others, each with its place among them all.
 
     `trains` says of each step whether the tiers count it. `trained` holds the train steps by run, also those that
-    thinning left out of `steps`; `folds` those that came summed. `counted` counts all steps, also those. `columns` are
-    those of `steps`, None where there are none.
+    thinning left out of `steps`; `folds` those that came summed. `counted` counts all train steps, also those.
+    `columns` are those of `steps`, None where there are none.
     """
 
     steps: list[Step]
@@ -56,7 +56,7 @@ def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = 
     chunk.folds = [
         one for _, one in chunk.others if type(one) is Fold and one.kind in (None, "train") and one.steps > 0
     ]
-    chunk.counted = len(chunk.steps) + sum(one.steps for one in chunk.folds)
+    chunk.counted = sum(one.steps for one in chunk.folds)
     if not chunk.steps:
         return chunk
     chunk.columns = columns = Columns(chunk.steps)
@@ -65,6 +65,7 @@ def gather(pending: Sequence[Record], kinds: dict[str, Kinds], *, thins: bool = 
     runs = columns.by_run()
     chunk.trains = _train(columns, runs, kinds)
     every = all(chunk.trains)
+    chunk.counted += sum(chunk.trains)
     for run_id, places in runs.items():
         mine = places if every else [place for place in places if chunk.trains[place]]
         if mine:

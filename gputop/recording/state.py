@@ -18,7 +18,7 @@ class RecordingState(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     """Size of the file with its journal."""
     steps: int = 0
-    """Steps handed to the file, and to those before it that were moved or deleted."""
+    """Train steps handed to the file, and to those before it that were moved or deleted."""
     steps_here: int | None = None
     """Of these, the ones in the file at `path`, where it is not the first; None: all."""
     dropped: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import resource
@@ -311,3 +312,76 @@ def test_progress_elsewhere_is_a_line_now_and_then() -> None:
     assert len(lines) == 2
     assert lines[0].startswith("gputop: exporting  38 %")
     assert "\x1b" not in stream.getvalue()
+
+
+class Full(io.RawIOBase):
+    """A disk that is full until there is room."""
+
+    room = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return len(memoryview(data))  # type: ignore[arg-type]
+
+
+NASTY = "\x1b[31mred\udcff\u202e.gputop"
+"""A file's name as a careless or hostile tool may leave it: an escape, a byte that is no UTF-8, a turn of direction."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "FILE", "--html", "OUT"],
+        ["report", "FILE"],
+        ["replay", "FILE"],
+        ["export", "FILE", "--to", "csv", "-o", "OUT"],
+        ["export", "FILE", "--to", "csv", "--from", "step 999999", "-o", "OUT"],
+        ["recover", "FILE", "-o", "OUT"],
+        ["scrub", "FILE", "-o", "OUT"],
+        ["diff", "FILE", "FILE"],
+        ["report", "GONE"],
+        ["record", "GONE/x", "--seconds", "1"],
+    ],
+)
+def test_no_command_prints_a_files_name_as_it_is(
+    words: list[str], recording: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / NASTY, tmp_path / f"out-{NASTY}"
+    file.write_bytes(recording.read_bytes())
+    names = {"FILE": str(file), "OUT": str(out), "GONE": f"{file}.gone", "GONE/x": f"{file}.gone/x"}
+    assert run([names.get(word, word) for word in words]) in (0, 2, 3)
+    said = "".join(capfd.readouterr())
+    assert said
+    assert not any(char in said for char in ("\x1b", "\u202e", "\udcff", "Error:  "))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "FILE", "--html", "-"],
+        ["replay", "FILE"],
+        ["diff", "FILE", "FILE"],
+        ["diff", "FILE", "FILE", "--json"],
+        ["export", "FILE", "--to", "csv", "-o", "-"],
+        ["export", "FILE", "--to", "csv", "-o", "OUT"],
+        ["recover", "FILE", "-o", "OUT"],
+        ["scrub", "FILE", "-o", "OUT"],
+    ],
+)
+def test_an_answer_that_finds_no_room_is_one_sentence(
+    words: list[str],
+    recording: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {"FILE": str(recording), "OUT": str(tmp_path / "out")}
+    disk = Full()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(disk), write_through=True))
+    assert run([names.get(word, word) for word in words]) == 1
+    disk.room = True
+    assert capsys.readouterr().err == "gputop: the answer can't be written: no space left on device\n"

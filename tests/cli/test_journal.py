@@ -64,3 +64,17 @@ def test_what_goes_on_already_gets_time_to_be_heard() -> None:
     later = msgspec.structs.replace(none, now_ns=none.now_ns + PATIENCE_NS)
     assert any(none.waiting in line for line in stream.lines(later))
     assert not any(none.waiting in line for line in stream.lines(later))
+
+
+def test_where_every_step_was_lost_there_is_nothing_to_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.gputop"
+    file.touch()
+    journal = Journal()
+    journal.saw(view(), state(file))
+    capsys.readouterr()
+    journal.ended(msgspec.structs.replace(state(file), dropped=1270), 3)
+    said = capsys.readouterr().out
+    assert "recorded 0 steps of 1 run in 3.0 s, 1,270 records lost" in said
+    assert "gputop report" not in said

@@ -284,6 +284,18 @@ def test_steps_that_come_summed_are_counted_as_steps(tmp_path: Path) -> None:
     assert Recording(tmp_path / "a.gputop").info().steps == 901
 
 
+def test_what_is_said_to_be_recorded_are_train_steps(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.gputop", now_ns=T0)
+    for n in range(10):
+        writer.add(step(n, loader_id=1))
+    for n in range(3):
+        writer.add(step(n, t=T0 + 2 * S, loader_id=2, kind="eval", had_backward=False))
+    writer.commit(T0 + 3 * S)
+    assert writer.steps == 10
+    writer.close(T0 + 3 * S)
+    assert Recording(tmp_path / "a.gputop").info().steps == 10
+
+
 def test_what_few_steps_have_takes_no_room_in_the_others(tmp_path: Path) -> None:
     given = [
         run(), step(0),
