@@ -1,6 +1,6 @@
 """JPEG files of a camera's size, decoded and scaled down by a worker for every core.
 
---fixed: the files were scaled down beforehand, to twice the size that the model takes. Needs Pillow.
+--fixed: the files were scaled down beforehand, to the size that the model takes. Needs Pillow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 FILES, SIDE = 48, 16
-CAMERA, SMALL = (800, 600), (64, 48)
+CAMERA, SMALL = (800, 600), (32, 24)
 
 
 class Images(Dataset[tuple[torch.Tensor, int]]):
@@ -35,7 +35,7 @@ class Images(Dataset[tuple[torch.Tensor, int]]):
         if index >= self._count:
             raise IndexError(index)
         with Image.open(io.BytesIO(self._files[index % len(self._files)].read_bytes())) as file:
-            image = file.convert("RGB").resize((32, 24), Image.Resampling.BILINEAR)
+            image = file.convert("RGB").resize(SMALL, Image.Resampling.BILINEAR)
         left, top = random.randrange(32 - SIDE), random.randrange(24 - SIDE)
         pixels = image.crop((left, top, left + SIDE, top + SIDE)).convert("L").tobytes()
         values = torch.frombuffer(bytearray(pixels), dtype=torch.uint8).float() / 255

@@ -6,17 +6,19 @@ import common
 import torch
 from torch.utils.data import DataLoader
 
-THREADS = 8
+THREADS, SIZE, PASSES = 8, 1 << 16, 20
 
 
 class Filtered(common.Samples):
-    """Samples that pass a numeric library's own thread pool, as OpenCV, NumPy and torch have one."""
+    """Samples that pass a numeric library's own thread pool, as OpenCV, NumPy and torch have one, many times for little
+    work each."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         sample, label = super().__getitem__(index)
-        image = sample.expand(512, -1)
-        image = (image @ image.T).clamp_(-1, 1)
-        return sample + image[0] * 1e-6, label
+        image = sample.repeat(SIZE // common.FEATURES)
+        for _ in range(PASSES):
+            image = image * 0.999 + 0.001
+        return image[: common.FEATURES], label
 
 
 def crowd(_worker: int) -> None:

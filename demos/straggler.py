@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import common
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
+
+
+def convolutions(channels: int = 24) -> nn.Module:
+    """A small convolutional network: much to compute, and few gradients to exchange."""
+    layers: list[nn.Module] = [nn.Unflatten(1, (1, 16, common.FEATURES // 16))]
+    for inputs in (1, channels, channels):
+        layers += [nn.Conv2d(inputs, channels, 3, padding=1), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, common.CLASSES))
 
 
 def train(rank: int) -> None:
@@ -13,7 +22,7 @@ def train(rank: int) -> None:
     demo = common.Demo(__doc__)
     torch.set_num_threads(1)
     loader = DataLoader(common.Samples(64 * 200), batch_size=64)
-    model = DistributedDataParallel(common.mlp(256).to(demo.device))
+    model = DistributedDataParallel(convolutions().to(demo.device))
     optimizer = common.adam(model)
     for _ in common.epochs():
         for batch in demo.batches(loader):
