@@ -17,6 +17,9 @@ QUOTA_SHARE = 0.05
 STARVED_WORKER_PCT = 60.0
 """CPU of one loader worker below which, with no core free, it queues for a core instead of running."""
 
+PLAIN_THREADS = 3
+"""Threads of a loader worker without a thread pool: its own, its queue's, its watch for the training's end."""
+
 
 OPERATORS_PCT = 200.0
 """CPU of a training process itself (one core = 100), its workers left out, from which operators compute on the CPU:
@@ -154,6 +157,19 @@ def part_of_others(machine: Machine) -> float | None:
     kin = max(0.0, machine.own_pct - (machine.main_pct if machine.main_pct is not None else 100.0)) / 100
     whole = machine.others_cores + kin
     return machine.others_cores / whole if whole > 0 else 0.0
+
+
+def switching_pct(machine: Machine) -> float | None:
+    """The kernel's part, percent, of the CPU time of workers that have more threads than there are cores.
+
+    Threads of a pool that hand each other small tasks, and a core with it, spend much of their time there. None where
+    the workers have no such pool.
+    """
+    if machine.worker_threads is None or not machine.cores or machine.worker_threads <= machine.cores + PLAIN_THREADS:
+        return None
+    if not machine.worker_pct or machine.worker_system_pct is None:
+        return None
+    return min(100.0, 100 * machine.worker_system_pct / machine.worker_pct)
 
 
 def _of_loader(process: Process, loader: Loader | None) -> list[Worker]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.causes.host_contention import starved_by_others
+from gputop.diagnosis.causes.input_oversubscribed import SWITCHING_PCT, switches
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import LATE_SHARE, blocked, delivered, takes_turns
 from gputop.diagnosis.input_wait import (
@@ -17,7 +18,7 @@ from gputop.diagnosis.input_wait import (
     room_share,
     waits,
 )
-from gputop.diagnosis.machine import STARVED_WORKER_PCT, part_of_others
+from gputop.diagnosis.machine import STARVED_WORKER_PCT, part_of_others, switching_pct
 from gputop.diagnosis.wording import count, time
 from gputop.records import Advice
 
@@ -56,13 +57,11 @@ def _crowded(facts: Facts) -> Candidate | None:
     or for data.
     """
     machine, workers = facts.machine, (facts.loader.num_workers if facts.loader else None)
-    room, others = room_share(facts, workers), part_of_others(machine)
-    if not workers or not machine.cores or machine.worker_pct is None or machine.main_wait_pct is None:
+    room = room_share(facts, workers)
+    if not workers or not machine.cores or machine.worker_pct is None or facts.lost is None:
         return None
-    if facts.lost is None or facts.lost.source != "cpu":
-        return None
-    taken, waiting = workers * machine.worker_pct / machine.cores, machine.main_wait_pct * (1 - (others or 0.0))
-    if room is None or room > FULL_SHARE or machine.worker_pct > OVERTHREADED_PCT:
+    taken, waiting = workers * machine.worker_pct / machine.cores, _queued_pct(facts)
+    if room is None or room > FULL_SHARE or machine.worker_pct > OVERTHREADED_PCT or switches(machine):
         return None
     if waiting < CROWDED_PCT or taken < 100 * TAKEN_SHARE:
         return None
@@ -83,6 +82,15 @@ def _crowded(facts: Facts) -> Candidate | None:
         advice=_advice(facts, None),
         speedup_limit=speedup(share),
     )
+
+
+def _queued_pct(facts: Facts) -> float:
+    """Wall time, percent, that a training thread which computes on the CPU stands ready without a core because of its
+    own workers."""
+    machine = facts.machine
+    if facts.lost is None or facts.lost.source != "cpu" or machine.main_wait_pct is None:
+        return 0.0
+    return machine.main_wait_pct * (1 - (part_of_others(machine) or 0.0))
 
 
 def _starving(facts: Facts) -> Candidate | None:
@@ -117,6 +125,9 @@ def _starving(facts: Facts) -> Candidate | None:
         signal = "CPU of each worker" if not machine.worker_wait_pct else "CPU of each worker, waits for a core with it"
         case.at_least(signal, at_work, busy, "%", "process", 1.5)
         case.at_most("CPU of each worker", machine.worker_pct, OVERTHREADED_PCT, "%", "process", 0.5)
+        if switches(machine):
+            signal = "kernel's part of the CPU time of workers with thread pools"
+            case.at_most(signal, switching_pct(machine), SWITCHING_PCT, "%", "process", 2.0)
     if wait.workers is None:
         case.missing(1.0)
     elif wait.workers and machine.cores and not short:
@@ -127,6 +138,7 @@ def _starving(facts: Facts) -> Candidate | None:
         case.at_most("waits with later batches ready", 100 * late, 100 * LATE_SHARE, "%", "steps")
     for site, pct in worker_lines(facts):
         case.weigh(f"a worker's work that is at {site}", pct, True, "%", "stack samples", 0.0)
+    crowded = _queued_pct(facts) if wait.workers and room is not None and room <= FULL_SHARE else 0.0
     return Candidate(
         cause=ID,
         family=FAMILY,
@@ -135,7 +147,7 @@ def _starving(facts: Facts) -> Candidate | None:
         headline=_headline(facts, wait),
         evidence=case.evidence,
         advice=_advice(facts, wait.batch_ms),
-        speedup_limit=speedup(wait.lost_pct),
+        speedup_limit=speedup(min(100.0, wait.lost_pct + crowded)),
         gain_pct=wait.lost_pct - starved.pct if (starved := starved_by_others(facts)) else None,
     )
 

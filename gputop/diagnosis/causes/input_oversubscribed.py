@@ -6,9 +6,9 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
 from gputop.diagnosis.limits import device_busy_pct
-from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others
+from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others, switching_pct
 from gputop.diagnosis.phases import EPISODIC
-from gputop.diagnosis.wording import count
+from gputop.diagnosis.wording import count, pct
 from gputop.records import Advice
 
 ID = "input-oversubscribed"
@@ -19,6 +19,10 @@ THREADED_PCT = 130.0
 
 CROWDED = 1.6
 """Workers for each usable core from which they take turns instead of running: one or two too many are no crowd."""
+
+SWITCHING_PCT = 25.0
+"""Part of the workers' CPU time, percent, that is the kernel's, from which a thread pool in each spends it on handing
+cores over: decoding takes a few percent, small allocations twelve (both measured on a machine of two cores)."""
 
 SYSTEM_PCT = 10.0
 """CPU time in the kernel, percent, from which switching and locking show (4 is usual; reports had 10 to 25)."""
@@ -68,6 +72,7 @@ def examine(facts: Facts) -> Candidate | None:
         ("CPU of each worker", machine.worker_pct, THREADED_PCT, "%"),
         ("workers for each usable core", crowd, CROWDED, ""),
         ("time each worker waits for a core", queued, 100 - STARVED_WORKER_PCT, "%"),
+        ("kernel's part of the CPU time of workers with thread pools", _switching(machine), SWITCHING_PCT, "%"),
         ("threads that want each core", _churn(machine) if full else None, LOAD_PER_CORE, ""),
         ("time held back by the CPU quota", held, 100 * QUOTA_SHARE, "%"),
     ):
@@ -85,7 +90,7 @@ def examine(facts: Facts) -> Candidate | None:
         headline=f"{waits(wait)}: {_what(facts, wait)}; more workers would make it worse",
         evidence=case.evidence,
         advice=_advice(facts, wait),
-        speedup_limit=speedup(share, _floor(facts)),
+        speedup_limit=speedup(min(100.0, share + _computing_queued(facts)), _floor(facts)),
     )
 
 
@@ -97,7 +102,11 @@ def _loop_starved(facts: Facts) -> Candidate | None:
         return None
     case = Case(facts)
     case.at_least("training thread ready without a core, its workers having them", share, ENTER_PCT, "%", "process", 2)
-    case.at_least("CPU of each worker", machine.worker_pct, THREADED_PCT, "%", "process", 2.0)
+    if switches(machine):
+        signal = "kernel's part of the CPU time of workers with thread pools"
+        case.at_least(signal, _switching(machine), SWITCHING_PCT, "%", "process", 2.0)
+    else:
+        case.at_least("CPU of each worker", machine.worker_pct, THREADED_PCT, "%", "process", 2.0)
     case.at_least("time that workers are ready without a core", machine.worker_wait_pct, READY_PCT, "%", "process")
     at = f" at {machine.worker_pct:.0f} % CPU each" if machine.worker_pct is not None else ""
     advice = [
@@ -120,10 +129,29 @@ def _loop_starved(facts: Facts) -> Candidate | None:
     )
 
 
+def switches(machine: Machine) -> bool:
+    """Whether thread pools in the workers spend much of their time on handing cores to each other."""
+    part = _switching(machine)
+    return part is not None and part >= SWITCHING_PCT
+
+
+def _switching(machine: Machine) -> float | None:
+    """The kernel's part of the time of workers with thread pools, percent, where these stand ready without a core."""
+    ready = machine.worker_wait_pct is not None and machine.worker_wait_pct >= READY_PCT
+    return switching_pct(machine) if ready else None
+
+
 def _floor(facts: Facts) -> float:
     """Percent of the step that stays: what the device is busy or held up by saving and validating, and what each worker
-    runs rather than waits to."""
-    running = 100 - facts.machine.worker_wait_pct if facts.machine.worker_wait_pct is not None else 0.0
+    runs rather than waits to.
+
+    Of thread pools that switch all the time nobody knows what they would run without: the training thread's own time
+    is then the bound.
+    """
+    machine = facts.machine
+    running = 100 - machine.worker_wait_pct if machine.worker_wait_pct is not None else 0.0
+    if switches(machine):
+        running = machine.main_pct or 0.0
     slowed = set(facts.lost.by).difference(EPISODIC) if facts.lost is not None else set()
     return max(running, device_busy_pct(facts, slowed))
 
@@ -136,6 +164,15 @@ def _loop_queued(facts: Facts) -> float:
     others = part_of_others(machine) or 0.0
     idle = min(100.0, lost.total_pct + lost.unseen_pct) - lost.pct("data")
     return max(0.0, min(machine.main_wait_pct * (1 - others), idle))
+
+
+def _computing_queued(facts: Facts) -> float:
+    """What a training thread that computes on the CPU itself stands ready without a core, percent, because of thread
+    pools in its workers: its phases are as much longer for that, and no time in them is lost by itself."""
+    machine, lost = facts.machine, facts.lost
+    if lost is None or lost.source != "cpu" or machine.main_wait_pct is None or not switches(machine):
+        return 0.0
+    return max(0.0, machine.main_wait_pct * (1 - (part_of_others(machine) or 0.0)) - _loop_queued(facts))
 
 
 def _queued_pct(machine: Machine, worker_pct: float) -> float:
@@ -166,6 +203,13 @@ def _what(facts: Facts, wait: InputWait) -> str:
     cores = count(machine.cores, "usable core") if machine.cores else "the cores"
     if machine.worker_pct is not None and machine.worker_pct >= THREADED_PCT:
         return f"{workers} at {machine.worker_pct:.0f} % CPU each, so each runs several threads, on {cores}"
+    if switches(machine) and machine.worker_threads is not None:
+        part = _switching(machine) or 0.0
+        each = "" if wait.workers == 1 else " each"
+        return (
+            f"{workers} with {machine.worker_threads:.0f} threads{each} on {cores} spend {pct(part)} of their time in "
+            "the kernel, which hands the cores from one to the other"
+        )
     if machine.throttled_share is not None and machine.throttled_share >= QUOTA_SHARE:
         return f"the CPU quota holds the process back {100 * machine.throttled_share:.0f} % of the time"
     return f"{workers} share {cores}"
@@ -182,7 +226,7 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
                 code="os.sched_setaffinity(0, range(os.cpu_count()))  # in worker_init_fn; or the job's CPU request",
             )
         )
-    if machine.worker_pct is not None and machine.worker_pct >= THREADED_PCT:
+    if switches(machine) or (machine.worker_pct is not None and machine.worker_pct >= THREADED_PCT):
         advice.append(
             Advice(
                 do="one thread for each worker",
