@@ -66,13 +66,15 @@ def describe(run_id: str, start_ns: int, offset_ns: int, more: Mapping[str, Any]
 
 
 def script() -> str:
-    """What is run, in a word: the script's file name, or the module's."""
+    """What is run, in a word: the file name of the script, or of the zip file or folder; the module's name."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     name = getattr(spec, "name", None)
+    path = getattr(main, "__file__", None) or (sys.argv[0] if sys.argv else "")
+    if name == "__main__":  # `python app.pyz`, `python folder`
+        return os.path.basename(os.path.dirname(os.path.abspath(path))) or "python"
     if isinstance(name, str):
         return name.removesuffix(".__main__")
-    path = getattr(main, "__file__", None) or (sys.argv[0] if sys.argv else "")
     return os.path.basename(path) or "python"
 
 

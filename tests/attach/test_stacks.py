@@ -32,6 +32,15 @@ def test_a_stack_lasts_until_it_changes() -> None:
     ]
 
 
+def test_a_thread_of_an_older_python_has_no_number_and_is_known_by_its_name() -> None:
+    name = "thread (0x7F64ABCDEF80): MainThread"
+    data = [event("B", 100, name), event("B", 100, "main", 1), event("E", 300, "main", 1), event("E", 300, name)]
+    (thread,) = stacks.read(json.dumps(data).encode())
+    assert (thread.os_id, thread.name) == (None, "MainThread")
+    assert thread.stretches == [Stretch(100_000, 300_000, (Frame("main", "/code/a.py", 1),))]
+    assert stacks.main_thread([thread], 7) is thread
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"3", b'{"traceEvents": 3}'])
 def test_what_is_no_trace_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):

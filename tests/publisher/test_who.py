@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,3 +29,21 @@ def test_the_devices_that_it_may_use_are_told_as_its_environment_has_them(monkey
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     run = identity.describe("r", 1, 0, {})
     assert (run.cuda_visible, run.hip_visible, run.rocr_visible, run.in_job) == ("0", "1", "2", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "shown"),
+    [
+        (None, "/code/train.py", "train.py"),
+        ("pkg.train", "/code/pkg/train.py", "pkg.train"),
+        ("pkg.__main__", "/code/pkg/__main__.py", "pkg"),
+        ("__main__", "/code/app.pyz/__main__.py", "app.pyz"),
+        ("__main__", "/code/folder/__main__.py", "folder"),
+    ],
+)
+def test_a_run_goes_by_what_was_started(
+    monkeypatch: pytest.MonkeyPatch, name: str | None, file: str, shown: str
+) -> None:
+    spec = None if name is None else ModuleSpec(name, None)
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=spec, __file__=file))
+    assert identity.script() == shown

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-_THREAD = re.compile(r"thread \((\d+)\)(?:: (.*))?")
+_THREAD = re.compile(r"thread \((?:(\d+)|0x[0-9A-Fa-f]+)\)(?:: (.*))?")
+"""Under a Python before 3.11, which doesn't tell the system's number of a thread, py-spy gives the thread library's."""
 
 
 class Frame(NamedTuple):
@@ -74,7 +75,7 @@ class _Reading:
         self._t = t
         name = str(event.get("name", ""))
         if (thread := _THREAD.fullmatch(name)) is not None:
-            self._os_id, self._name = int(thread[1]), thread[2] or ""
+            self._os_id, self._name = int(thread[1]) if thread[1] else None, thread[2] or ""
         elif event["ph"] == "B":
             args = event.get("args") or {}
             self._open.append(Frame(name, str(args.get("filename", "")), int(args.get("line") or 0)))
