@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, IDLE_WORKER_PCT, InputWait
+from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, FREE_SHARE, IDLE_WORKER_PCT, InputWait
 from gputop.diagnosis.rounds import in_rounds
 
 REMOTE = frozenset(
@@ -89,6 +89,43 @@ def delivered(facts: Facts, wait: InputWait) -> bool:
         return False
     ready = wait.workers != 0 and wait.ready_share is not None and wait.ready_share >= READY_SHARE
     return ready and (wait.late_share is None or wait.late_share < LATE_SHARE)
+
+
+LOAD_PER_CORE = 2.0
+"""Run queue length for each core from which every thread waits at least as long as it runs."""
+
+
+def pools(facts: Facts, wait: InputWait) -> float | None:
+    """Threads that want each core, where the workers have threads enough for that and the run takes the cores."""
+    machine = facts.machine
+    if machine.load_per_core is None or machine.load_per_core < LOAD_PER_CORE or not machine.cores_all:
+        return None
+    if wait.room_share is None or wait.room_share >= FREE_SHARE:
+        return None
+    threads = (machine.workers or 0) * (machine.worker_threads or 0.0)
+    return machine.load_per_core if threads >= LOAD_PER_CORE * machine.cores_all else None
+
+
+PINNING_PCT = 85.0
+"""CPU of the training process beside its main thread (one core = 100) from which another thread of it never rests."""
+
+ONE_THREAD_PCT = 130.0
+"""The same above which it is several threads: operators on the CPU, and not the one that empties the workers' queue."""
+
+
+def pinning(facts: Facts, wait: InputWait) -> float | None:
+    """CPU beside the main thread, percent of a core, where the thread that unpickles and pins batches is the limit.
+
+    It never rests, while the workers do: they have filled the queue that it empties. The loop finds no batch ready.
+    """
+    machine, loader = facts.machine, facts.loader
+    if not wait.workers or loader is None or not loader.pin_memory or not facts.device.on_gpu:
+        return None
+    if machine.process_pct is None or machine.main_pct is None or machine.worker_pct is None:
+        return None
+    beside = machine.process_pct - machine.main_pct
+    rest = machine.worker_pct + (machine.worker_wait_pct or 0.0) < IDLE_WORKER_PCT
+    return beside if rest and PINNING_PCT <= beside < ONE_THREAD_PCT else None
 
 
 LONG_SAMPLE_MS = 250.0

@@ -21,14 +21,15 @@ MANY_TENSORS = 100
 class Launching(msgspec.Struct, frozen=True, kw_only=True):
     """Lost device time in launching phases, percent of the step. `sync_pct` of it would go without reading values back.
 
-    `sync_ms` and `syncs` are host time and number of such reads per step. `follow` is device time over host time in
+    `sync_ms` and `syncs` are host time and number of such reads per step; where only the number of
+    many is known, all of the idle time may be theirs. `follow` is device time over host time in
     forward and backward: near 1, the device follows the host call by call. `upper`: the figures are upper bounds.
     """
 
     forward_pct: float
     optimizer_pct: float
     sync_pct: float
-    sync_ms: float
+    sync_ms: float | None
     syncs: float | None
     follow: float | None
     upper: bool
@@ -76,25 +77,26 @@ def launching(facts: Facts) -> Launching | None:
     counts = [step.sync_count for step in loop.steps if step.sync_count is not None]
     times = [step.sync_ns for step in loop.steps if step.sync_ns is not None]
     marked = loop.ms("sync")
-    sync_ms = marked or (sum(times) / len(times) / 1e6 if times else 0.0)
+    sync_ms = marked or (sum(times) / len(times) / 1e6 if times else None if counts else 0.0)
     if (lost.source == "nvml" or "optimizer" in lost.behind) and _unfused(facts):
         idle = forward + optimizer
         optimizer = min(idle, loop.pct("optimizer"))
         forward = idle - optimizer
     syncs = sum(counts) / len(counts) if counts else None
     bubbles = forward + optimizer + lost.pct("sync")
-    if (syncs or 0.0) >= MANY_READS and sync_ms >= loop.ms(HOST):
+    many = (syncs or 0.0) >= MANY_READS
+    if many and (sync_ms or 0.0) >= loop.ms(HOST):
         bubbles += lost.pct(HOST)
     host = loop.ms("forward") + loop.ms("backward")
     on_device = lost.device_ms.get("forward", 0.0) + lost.device_ms.get("backward", 0.0)
     return Launching(
         forward_pct=forward,
         optimizer_pct=optimizer,
-        sync_pct=min(100 * sync_ms / loop.mean_ms, bubbles) if counts or marked else 0.0,
+        sync_pct=(bubbles if many else 0.0) if sync_ms is None else min(100 * sync_ms / loop.mean_ms, bubbles),
         sync_ms=sync_ms,
         syncs=syncs,
         follow=on_device / host if host and on_device else None,
-        upper=bool(lost.upper.intersection(COMPUTE)),
+        upper=bool(lost.upper.intersection(COMPUTE)) or (many and sync_ms is None),
         estimated=bool(lost.estimated.intersection(COMPUTE)),
         update_apart=optimizer > forward or _unfused(facts),
     )

@@ -107,9 +107,10 @@ def _behind(loop: Loop, device_ms: dict[str, float], empty: float | None, unseen
     """Idle time that the driver saw and no event pair did, in phases in which the device follows the host's launches.
 
     The queue is empty at some boundaries of each step only, as where one phase of many small launches lets it run dry:
-    too seldom for every phase to be starved.
+    too seldom for every phase to be starved. Or at none, as where the host waits for the device amid a phase, computes,
+    and launches the rest.
     """
-    if empty is None or not SOMETIMES <= empty < STARVED or unseen_pct < UNSEEN_PCT:
+    if empty is None or empty >= STARVED or unseen_pct < UNSEEN_PCT:
         return {}
     follows = {part: ms for part, ms in device_ms.items() if part in COMPUTE and ms <= FOLLOW_HIGH * loop.ms(part)}
     whole = sum(follows.values())

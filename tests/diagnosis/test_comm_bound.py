@@ -20,6 +20,9 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         run={"rank": 0, "world_size": 8},
         gpu=busy(util_pct=100, power_w=250),
     ),
+    "how many ranks there are is not known": lambda: trace(
+        {"data": 0.03, "forward": 0.97, "comm": 3.1, "optimizer": 0.2}, n=3000
+    ),
     "device": lambda: trace(
         {"data": 1, "forward": 30, "backward": 90, "optimizer": 5},
         device={"forward": 30, "backward": 45, "comm": 45, "optimizer": 5},

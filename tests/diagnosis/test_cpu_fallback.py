@@ -33,6 +33,15 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         gpu=low(0, processes=[]),
     ),
     "on_cpu": lambda: trace(COMPUTE, gpu=low(20), model={"devices": {"cuda:0": 1000}, "on_cpu": ["embed.weight"]}),
+    "amid forward, at no boundary": lambda: trace(
+        {"data": 0.1, "forward": 87, "backward": 2, "optimizer": 1},
+        device={"forward": 53, "backward": 34, "optimizer": 1},
+        ms=91,
+        idle={"data": 0},
+        queue_empty=0.0,
+        gpu=low(59),
+        model={"devices": {"cuda:0": 25_000_000}, "on_cpu": ["operator nms"]},
+    ),
     "mostly cpu params": lambda: trace(COMPUTE, gpu=low(10), model={"devices": {"cuda:0": 1000, "cpu": 9000}}),
     "no model": lambda: trace(
         {"data": 1, "forward": 300, "backward": 500, "optimizer": 20}, n=40, run={"device": "cpu"}, gpu=low(0)

@@ -15,6 +15,13 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
     "workers unseen, threads and switching": lambda: trace(
         STARVED, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 100, "cores": 8, "system_pct": 22, "load1": 60}
     ),
+    "a pool in each of as many workers as cores": lambda: trace(
+        STARVED,
+        loader={"num_workers": 16},
+        gpu=low(),
+        host={"cpu_pct": 100, "cores": 16, "load1": 62},
+        process={"cpu_pct": 8, "workers": workers(16, 99, threads=5)},
+    ),
     "affinity, workers unseen": lambda: trace(
         STARVED,
         loader={"num_workers": 16},
@@ -91,6 +98,13 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-cpu: as many workers as cores, with threads that rest": lambda: trace(
+        STARVED,
+        loader={"num_workers": 16},
+        gpu=low(),
+        host={"cpu_pct": 100, "cores": 16, "load1": 17},
+        process={"cpu_pct": 8, "workers": workers(16, 99, threads=5)},
+    ),
     "input-workers: cores that others have, workers seen but not timed yet": lambda: trace(
         STARVED,
         loader={"num_workers": 4},

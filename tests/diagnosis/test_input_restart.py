@@ -56,6 +56,11 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         },
         loader={"num_workers": 8, "persistent_workers": False, "batches": 40},
     ),
+    "the last epoch's beginning begins the window": lambda: trace(
+        {"train_step": 105},
+        n=1000,
+        each=lambda i: {"first_of_epoch": i % 315 == 0, "phases": {"data": 10_000 if i % 315 == 0 else 0}},
+    ),
     "no loader": lambda: trace(
         {"data": 2, "forward": 20, "backward": 30, "optimizer": 4},
         n=200,

@@ -23,6 +23,15 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         STARVED, ready_batches=6, late_ready=0, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 20, "cores": 16}
     ),
     "steps only": lambda: trace(STARVED, ready_batches=6),
+    "the pinning thread never rests, the workers do": lambda: trace(
+        STARVED,
+        idle={"data": 50},
+        queue_empty=0.2,
+        loader={"num_workers": 3, "pin_memory": True},
+        gpu=low(),
+        host={"cpu_pct": 8, "cores": 32},
+        process={"cpu_pct": 112, "main_thread_cpu_pct": 14, "workers": workers(3, 9)},
+    ),
     "handover ready 1": lambda: trace(
         {"data": 30, "forward": 20, "backward": 30, "optimizer": 4},
         ready_batches=10,
@@ -41,6 +50,15 @@ LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
         loader={"num_workers": 8, "in_order": True},
         gpu=low(45),
         host={"cpu_pct": 20, "cores": 16},
+    ),
+    "input-workers: a thread is busy beside workers that are too": lambda: trace(
+        STARVED,
+        idle={"data": 50},
+        queue_empty=0.2,
+        loader={"num_workers": 2, "pin_memory": True},
+        gpu=low(),
+        host={"cpu_pct": 12, "cores": 32},
+        process={"cpu_pct": 112, "main_thread_cpu_pct": 14, "workers": workers(2, 97)},
     ),
     "input-workers: gpu idle": lambda: trace(
         STARVED,

@@ -28,6 +28,7 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         sync_sites=SITES,
         gpu=low(45),
     ),
+    "only counted": lambda: trace({"train_step": 154}, sync_count=348, gpu=low(55)),
     "queue": lambda: trace(READS, sync_count=142, sync_ns=35 * MS, sync_sites=SITES, queue_empty=0.9, gpu=low(9)),
     "gpu_ns": lambda: trace(
         READS,

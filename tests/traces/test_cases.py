@@ -18,22 +18,23 @@ CASES: dict[str, dict[str, Any]] = {
     case["id"]: case for case in json.loads((Path(__file__).parent / "cases.json").read_text())
 }
 
-WAITS = ("data_wait_ms", "h2d_ms", "optimizer_ms", "other_ms", "eval_ms")
+WAITS = ("data_wait_ms", "h2d_ms", "optimizer_ms", "other_ms", "eval_ms", "comm_ms", "restart_ms")
 """Figures that, with a step time, are enough."""
 
 READINGS = ("step_ms", "gpu_mem_used_share", "cpu_pct_main", "cpu_pct_workers", "batch_size", "sm_clock_mhz", "power_w",
-            "temp_c", "mem_util_pct", "gpu_processes")  # fmt: skip
+            "temp_c", "mem_util_pct", "gpu_processes", "sync_count")  # fmt: skip
 """Figures of which two, with a utilization, are enough."""
 
 ENOUGH = (
     "C01", "C08", "C14", "C27", "C28", "C38", "C41", "C44", "C45", "C59", "C64", "C67", "C69", "C80", "C90", "C92",
-    "C96",
+    "C96", "D01", "D02", "D03", "D04", "D05", "D06", "D08", "D11", "D12", "D14", "D17", "D24", "D60", "D61",
 )  # fmt: skip
 """The cases that have enough, listed before thresholds were looked at against them."""
 
-MISSED = ("C28", "C38")
+MISSED = ("C28", "C38", "D03", "D04")
 """Those that come out otherwise: busy workers as many as cores look like decoding, the report's second class (C28, half
-right); the wait outweighs the copy, as it did in the report, where most of the gain was the fetch (C38)."""
+right); the wait outweighs the copy, as it did in the report, where most of the gain was the fetch (C38); nothing tells
+where in the step a device rests (D03, D04: unknown)."""
 
 SECOND = {"C28": "input-cpu"}
 """The report's second class: naming it first is half right."""
@@ -42,7 +43,7 @@ STEPLESS_S = 30
 """Seconds of samples where no step time is known."""
 
 PARTS = {"data_wait_ms": "data", "h2d_ms": "h2d", "forward_ms": "forward", "backward_ms": "backward",
-         "optimizer_ms": "optimizer"}  # fmt: skip
+         "optimizer_ms": "optimizer", "comm_ms": "comm"}  # fmt: skip
 
 
 def enough(figures: dict[str, Any]) -> bool:
@@ -62,7 +63,8 @@ def made(figures: dict[str, Any]) -> list[AnyRecord]:
         phases["train_step"] = max(0.0, left)
     waits, every = figures.get("data_pattern_ms"), figures.get("eval_every")
     number = max(40, min(1000, round(130_000 / (step or 1000))), round(15_000 / (step or 1000)))
-
+    restart, epoch = figures.get("restart_ms"), figures.get("epoch_steps", number)
+    number = max(number, 3 * epoch) if restart else number
     alone = figures.get("step_alone_ms")
     before = number // 2 if alone else 0
 
@@ -72,8 +74,10 @@ def made(figures: dict[str, Any]) -> list[AnyRecord]:
             return {"phases": {"train_step": alone}}
         if waits:
             more["data"] = waits[i % len(waits)]
-        if every and i == number - 5:
+        if every and (i == number - 5 if number < 2 * every else i % every == every - 5):
             more["eval"] = figures["eval_ms"]
+        if restart and i % epoch == 0:
+            return {"phases": more | {"data": restart}, "first_of_epoch": True}
         return {"phases": more}
 
     run = {name: figures.get(name) for name in ("world_size", "cores", "framework")} | {"device": "cuda:0"}
@@ -82,12 +86,15 @@ def made(figures: dict[str, Any]) -> list[AnyRecord]:
     if step is None:
         start = trace({}, n=0, run=run, loader=loader or None, model=model)
         return start + samples(T0, T0 + STEPLESS_S * S, 1.0, gpu(figures), None, process(figures))
-    whole = every or alone
+    whole = every or alone or restart
+    host = {"cpu_pct": figures["host_cpu_pct"], "cores": figures.get("cores")} if "host_cpu_pct" in figures else None
+    reads = {"sync_count": figures["sync_count"]} if "sync_count" in figures else {}
     seen = gpu(figures, before * (alone or 0) / max(1000, step))
     return trace(
         phases | ({"train_step": step} if whole else {}), ms=None if whole else step, n=number, each=each, run=run,
-        loader=loader or None, model=model, gpu=seen, process=process(figures), samples_s=max(1.0, step / 1000),
-        device={"train_step": figures["gpu_busy_ms"]} if "gpu_busy_ms" in figures else None,
+        loader=loader or None, model=model, gpu=seen, host=host, process=process(figures),
+        samples_s=max(1.0, step / 1000),
+        device={"train_step": figures["gpu_busy_ms"]} if "gpu_busy_ms" in figures else None, **reads,
     )  # fmt: skip
 
 

@@ -46,11 +46,11 @@ def examine(facts: Facts) -> Candidate | None:
     if least is not None:
         ms = min(ms, least if ratio is None else least - USUAL_RATIO * lost.device_ms["forward"])
     share = 100 * ms / loop.mean_ms
-    world = facts.window.run.world_size or len(facts.window.peers) + 1
-    if world < 2:
+    world = facts.window.run.world_size or (len(facts.window.peers) + 1 if facts.window.peers else None)
+    if (world or 1) < 2 and not (world is None and loop.ms("comm")):
         return None
     if share < NOTICE_PCT:
-        return spinning(facts, world) if not ms and ratio is None else None
+        return spinning(facts, world) if world and not ms and ratio is None else None
     case = Case(facts)
     case.at_least("step time in the exchange", share, ENTER_PCT, "%", lost.source, 2.0)
     if ratio is not None:
@@ -69,7 +69,8 @@ def examine(facts: Facts) -> Candidate | None:
         fit=case.fit,
         estimated=ratio is not None,
         headline=f"{about}{of_step(ms, loop.mean_ms)} per step ({pct(share)}) goes into the exchange between "
-        f"{count(world, 'rank')}, and none of them is late",
+        f"{count(world, 'rank') if world else 'the ranks'}, and none of them is "
+        f"{'late' if sides else 'known to be late'}",
         evidence=case.evidence,
         advice=[
             Advice(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
+from gputop.diagnosis.input_signs import LOAD_PER_CORE, pools
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
 from gputop.diagnosis.limits import device_busy_pct
 from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others, switching_pct
@@ -26,9 +27,6 @@ cores over: decoding takes a few percent, small allocations twelve (both measure
 
 SYSTEM_PCT = 10.0
 """CPU time in the kernel, percent, from which switching and locking show (4 is usual; reports had 10 to 25)."""
-
-LOAD_PER_CORE = 2.0
-"""Run queue length for each core from which every thread waits at least as long as it runs."""
 
 COMPUTE_SHARE = 0.4
 """Share of the usable cores that the workers must take together: many that sleep or wait for a disk crowd nobody."""
@@ -73,7 +71,7 @@ def examine(facts: Facts) -> Candidate | None:
         ("workers for each usable core", crowd, CROWDED, ""),
         ("time each worker waits for a core", queued, 100 - STARVED_WORKER_PCT, "%"),
         ("kernel's part of the CPU time of workers with thread pools", _switching(machine), SWITCHING_PCT, "%"),
-        ("threads that want each core", _churn(machine) if full else None, LOAD_PER_CORE, ""),
+        ("threads that want each core", _churn(facts, wait) if full else None, LOAD_PER_CORE, ""),
         ("time held back by the CPU quota", held, 100 * QUOTA_SHARE, "%"),
     ):
         return None
@@ -180,10 +178,13 @@ def _queued_pct(machine: Machine, worker_pct: float) -> float:
     return 100 - worker_pct if machine.worker_wait_pct is None else machine.worker_wait_pct
 
 
-def _churn(machine: Machine) -> float | None:
-    """Threads that want each core, where the workers are not seen and the kernel's share tells of much switching."""
+def _churn(facts: Facts, wait: InputWait) -> float | None:
+    """Threads that want each core: by the workers' own, or where they are not seen, by much switching in the kernel."""
+    machine = facts.machine
+    if machine.worker_pct is not None:
+        return pools(facts, wait)
     switching = machine.system_pct is not None and machine.system_pct >= SYSTEM_PCT
-    return machine.load_per_core if machine.worker_pct is None and switching else None
+    return machine.load_per_core if switching else None
 
 
 def _compute(machine: Machine, workers: int) -> bool:
@@ -212,6 +213,8 @@ def _what(facts: Facts, wait: InputWait) -> str:
         )
     if machine.throttled_share is not None and machine.throttled_share >= QUOTA_SHARE:
         return f"the CPU quota holds the process back {100 * machine.throttled_share:.0f} % of the time"
+    if (load := pools(facts, wait)) is not None:
+        return f"{workers} with {machine.worker_threads:.0f} threads each, {load:.1f} that want each core"
     return f"{workers} share {cores}"
 
 
@@ -226,7 +229,8 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
                 code="os.sched_setaffinity(0, range(os.cpu_count()))  # in worker_init_fn; or the job's CPU request",
             )
         )
-    if switches(machine) or (machine.worker_pct is not None and machine.worker_pct >= THREADED_PCT):
+    threaded = machine.worker_pct is not None and machine.worker_pct >= THREADED_PCT
+    if threaded or switches(machine) or pools(facts, wait) is not None:
         advice.append(
             Advice(
                 do="one thread for each worker",

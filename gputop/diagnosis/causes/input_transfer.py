@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import READY_SHARE, delivered
-from gputop.diagnosis.input_wait import ENTER_PCT, HANDOVER_MS, input_wait, loader_code, waits
+from gputop.diagnosis.input_signs import PINNING_PCT, READY_SHARE, delivered, pinning
+from gputop.diagnosis.input_wait import (
+    ENTER_PCT,
+    HANDOVER_MS,
+    IDLE_WORKER_PCT,
+    input_wait,
+    loader_code,
+    waits,
+)
 from gputop.records import Advice
 
 ID = "input-transfer"
@@ -16,13 +23,20 @@ SLOW_HANDOVER_MS = 5.0
 
 
 def examine(facts: Facts) -> Candidate | None:
-    """Whether the wait is for a batch that is there already; only the loader's own queue can tell."""
+    """Whether the wait is for a batch that is there already: by the loader's own queue, or by who is at work."""
     wait = input_wait(facts)
-    if wait is None or wait.ready_share is None or not delivered(facts, wait):
+    if wait is None:
+        return None
+    beside, there = pinning(facts, wait), delivered(facts, wait)
+    if beside is None and not there:
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
-    case.at_least("waits with batches ready", 100 * wait.ready_share, 100 * READY_SHARE, "%", "steps", 3.0)
+    if there and wait.ready_share is not None:
+        case.at_least("waits with batches ready", 100 * wait.ready_share, 100 * READY_SHARE, "%", "steps", 3.0)
+    case.at_least("CPU of the process beside its main thread", beside, PINNING_PCT, "%", "process", 2.0)
+    if beside is not None:
+        case.at_most("CPU of each worker", facts.machine.worker_pct, IDLE_WORKER_PCT, "%", "process")
     case.at_least("shortest usual wait", wait.shape.p10_ms, min(SLOW_HANDOVER_MS, 2 * HANDOVER_MS), "ms", "steps")
     pinned = facts.loader.pin_memory if facts.loader else None
     advice = []
@@ -37,7 +51,7 @@ def examine(facts: Facts) -> Candidate | None:
     advice.append(
         Advice(
             do="hand over fewer and smaller objects: tensors instead of lists and dicts, uint8 instead of float32",
-            why="the training thread pays for unpickling each object",
+            why="one thread of the training process unpickles each object",
         )
     )
     return Candidate(
@@ -45,7 +59,13 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=wait.lost_pct,
         fit=case.fit,
-        headline=f"{waits(wait)} although batches lie ready: handing one over is what takes the time",
+        headline=f"{waits(wait)} "
+        + (
+            "although batches lie ready"
+            if there
+            else "while the workers rest and one thread that unpickles and pins does not"
+        )
+        + ": handing one over is what takes the time",
         evidence=case.evidence,
         advice=advice,
         speedup_limit=speedup(wait.lost_pct),

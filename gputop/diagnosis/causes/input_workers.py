@@ -14,6 +14,7 @@ from gputop.diagnosis.input_signs import (
     delivered,
     heavy_tailed,
     long_samples,
+    pinning,
     remote,
     takes_turns,
 )
@@ -60,7 +61,7 @@ QUIET_IOWAIT_PCT = 10.0
 def examine(facts: Facts) -> Candidate | None:
     """Whether the wait for data would go with more workers, and how many it takes."""
     wait = input_wait(facts)
-    if wait is None or _no_room(wait) or delivered(facts, wait):
+    if wait is None or _no_room(wait) or delivered(facts, wait) or pinning(facts, wait) is not None:
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps", 1.5)

@@ -9,6 +9,7 @@ from gputop.diagnosis.idle_time import STARVED
 from gputop.diagnosis.launching import Launching, fused_update, launching
 from gputop.diagnosis.limits import device_busy_pct
 from gputop.diagnosis.loop import Loop
+from gputop.diagnosis.lost import SOMETIMES
 from gputop.diagnosis.machine import OPERATORS_PCT, busiest_pct
 from gputop.diagnosis.phases import COMPUTE
 from gputop.diagnosis.recompiles import recompiles
@@ -56,7 +57,7 @@ def examine(facts: Facts) -> Candidate | None:
     loop, lost = facts.loop, facts.lost
     if idle is None or loop is None or lost is None or _share(idle) < NOTICE_PCT:
         return None
-    if loop.opaque and lost.queue_empty is None:
+    if (loop.opaque and lost.queue_empty is None) or (lost.behind and (lost.queue_empty or 0.0) < SOMETIMES):
         return None
     device, share = facts.device, _share(idle)
     case = Case(facts)

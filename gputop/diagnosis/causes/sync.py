@@ -41,11 +41,13 @@ def examine(facts: Facts) -> Candidate | None:
     if idle is None or loop is None or lost is None or idle.sync_pct < NOTICE_PCT:
         return None
     case = Case(facts)
-    waited = 100 * idle.sync_ms / loop.mean_ms
+    waited = None if idle.sync_ms is None else 100 * idle.sync_ms / loop.mean_ms
     case.at_least(
         "step time that reads of device values could cost at most", idle.sync_pct, ENTER_PCT, "%", lost.source
     )
     case.at_least("host time in reads", waited, WAITING_SHARE, "%", "steps")
+    if waited is None:
+        case.missing(1.0)
     case.at_least("reads per step", idle.syncs, 1, "", "steps")
     if lost.source == "device":
         bubbles = idle.forward_pct + idle.optimizer_pct + lost.pct("sync")
@@ -87,8 +89,9 @@ def _headline(facts: Facts, idle: Launching, sites: list[tuple[str, str, float, 
     assert loop is not None
     number = count(idle.syncs, "read") + " of device values" if idle.syncs else "reads of device values"
     where = f", most of it at {sites[0][0]} ({sites[0][1]})" if sites else ""
+    waits = "" if idle.sync_ms is None else f"the host waits {time(idle.sync_ms)} in them and "
     return (
-        f"{number} per step drain the queue: the host waits {time(idle.sync_ms)} in them and the device idles after; "
+        f"{number} per step drain the queue: {waits}the device idles after; "
         f"without them at most {pct(idle.sync_pct)} of a {time(loop.mean_ms)} step would go{where}"
     )
 
