@@ -14,7 +14,7 @@ import msgspec
 from gputop.diagnosis.device import Device
 from gputop.diagnosis.idle_time import STARVED, read_idle
 from gputop.diagnosis.loop import MS, Loop
-from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST
+from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
 from gputop.records import Step
 
 UTIL_SAMPLES = 5
@@ -84,7 +84,8 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
     device_ms = {part: ns * MS / len(steps) for part, ns in found.device_ns.items()}
     copying = max(0.0, 100 * device_ms.get("h2d", 0.0) / loop.mean_ms - by.get("h2d", 0.0))
     unseen = _unseen(device, sum(by.values()) + copying, loop.episodic_pct())
-    behind = _behind(loop, device_ms, empty, unseen)
+    alone = _alone(loop, steps, by, unseen)
+    behind = alone | _behind(loop, device_ms, empty, unseen - sum(alone.values()))
     by |= {part: by.get(part, 0.0) + share for part, share in behind.items()}
     if loop.beside and by.get("forward"):
         moved = min(by["forward"], loop.beside * (loop.pct("forward") / (1 - loop.beside)))
@@ -101,6 +102,18 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
         behind=frozenset(behind),
         unseen_pct=max(0.0, unseen - sum(behind.values())),
     )
+
+
+def _alone(loop: Loop, steps: Sequence[Step], by: dict[str, float], unseen_pct: float) -> dict[str, float]:
+    """Idle time that the driver saw and no event pair did, in what the host does beside the model.
+
+    No events stand around it where launches are not counted: it is then measured in no step, and estimated only in
+    those that were entered with nothing queued, though one that is long comes to an end of the queue by itself.
+    """
+    told = any(role(phase) == HOST for step in steps for phase in step.gpu_idle_ns or ())
+    left = loop.pct(HOST) - by.get(HOST, 0.0)
+    found = min(unseen_pct, left)
+    return {} if told or loop.opaque or unseen_pct < UNSEEN_PCT or found < UNSEEN_PCT / 2 else {HOST: found}
 
 
 def _behind(loop: Loop, device_ms: dict[str, float], empty: float | None, unseen_pct: float) -> dict[str, float]:

@@ -15,7 +15,7 @@ from gputop.records import Advice
 
 TRICKLE_PCT = 35.0
 """Steady utilization up to which a busy training thread feeds the device in trickles (reports of launch-bound runs had
-8 to 31); with more, the device works well in some stretches and the host by itself in others."""
+8 to 31); with more, launches too small and work by itself look alike, unless the device is seen to rest in between."""
 
 FULL_MEM_PCT = 85.0
 """Device memory in use, percent, from which a device that hardly works holds a real model: no small one."""
@@ -64,10 +64,15 @@ def host(facts: Facts, seen: Seen) -> Iterator[Candidate]:
         made.at_least("CPU of the training thread", seen.main, BUSY_MAIN_PCT, "%", "process", 1.5)
         return made
 
-    swinging = seen.swings or seen.util > TRICKLE_PCT
+    trickles = not seen.swings and seen.util <= TRICKLE_PCT
     work, launch, reads = case(), case(), case()
-    work.weigh("utilization swings between work and nothing", "yes" if swinging else "no", swinging, None, "driver")
-    launch.weigh("utilization is low and steady", "no" if swinging else "yes", not swinging, None, "driver")
+    if seen.swings or trickles:
+        work.weigh("utilization swings between work and nothing", "yes" if seen.swings else "no", seen.swings, None,
+                   "driver")  # fmt: skip
+        launch.weigh("utilization is low and steady", "yes" if trickles else "no", trickles, None, "driver")
+    else:  # steps shorter than the driver's period, each with stretches of either kind
+        work.missing(3.0)
+        launch.missing(3.0)
     launch.at_most("memory controller use", facts.device.mem_util_pct, seen.util / 2, "%", "driver", 0.5)
     reads.at_most("GPU utilization", seen.util, TRICKLE_PCT, "%", "driver")
     reads.at_least("device memory in use", seen.mem, FULL_MEM_PCT, "%", "driver")
