@@ -19,6 +19,11 @@ LANE_BYTES_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.56
 """Payload rate of one PCIe lane by generation, bytes per second (after line coding)."""
 
 
+WAITING_BYTES_S, WAITING_MS = 50e6, 5.0
+"""Rate below which, and time of a step in copies from which, the host waits there for the device's earlier work: one
+lane of the oldest link moves five times as much, and what many small copies cost is less than that."""
+
+
 class Copies(msgspec.Struct, frozen=True, kw_only=True):
     """`share_pct` and `ms`: of a step in copies, on the device's clock ("device") or the host's ("steps").
 
@@ -54,6 +59,8 @@ def copies(facts: Facts) -> Copies | None:
     unpinned = [step.h2d_pageable_bytes for step in loop.steps if step.h2d_pageable_bytes is not None]
     size = sum(sent) / len(sent) if sent else None
     rate = size / (ms / 1e3) if size and ms else None
+    if source == "steps" and ms >= WAITING_MS and rate is not None and rate < WAITING_BYTES_S:
+        return None
     peak = _peak(facts)
     return Copies(
         share_pct=min(100.0, share),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, FREE_SHARE, IDLE_WORKER_PCT, InputWait
+from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, FREE_SHARE, HANDOVER_MS, IDLE_WORKER_PCT, InputWait
 from gputop.diagnosis.rounds import in_rounds
 
 REMOTE = frozenset(
@@ -104,6 +104,43 @@ def pools(facts: Facts, wait: InputWait) -> float | None:
         return None
     threads = (machine.workers or 0) * (machine.worker_threads or 0.0)
     return machine.load_per_core if threads >= LOAD_PER_CORE * machine.cores_all else None
+
+
+CROWDED = 1.6
+"""Workers for each usable core from which they take turns instead of running: one or two too many are no crowd."""
+
+CONFINED = 0.5
+"""Usable cores over those of the machine up to which a mask or a quota, and not the machine, is what is short."""
+
+
+def confined(facts: Facts, wait: InputWait) -> float | None:
+    """Workers for each usable core, where a mask or a quota crowds them on few of the machine's cores."""
+    machine = facts.machine
+    if not wait.workers or not machine.cores or not machine.cores_all or machine.cores > CONFINED * machine.cores_all:
+        return None
+    crowd = wait.workers / machine.cores
+    return crowd if crowd >= CROWDED else None
+
+
+ONE_AT_WORK_PCT = 80.0
+"""CPU of all workers together (one core = 100) from which one of them or another computes nearly all the time."""
+
+RARER = 2.0
+"""Rounds of the workers from one long wait to the next from which they keep up but for single samples."""
+
+
+def one_holds_up(facts: Facts, wait: InputWait) -> float | None:
+    """Steps for each long wait, where these are rarer than the workers' rounds while one worker computes, others rest.
+
+    Workers that are too few never rest, and the loop waits once in each round of theirs.
+    """
+    loop, busy = facts.loop, facts.machine.worker_pct
+    if loop is None or busy is None or not wait.workers or wait.workers < 2 or wait.shape.long_steps < 2:
+        return None
+    if busy >= IDLE_WORKER_PCT or busy * wait.workers < ONE_AT_WORK_PCT or wait.shape.median_ms > HANDOVER_MS:
+        return None
+    apart = loop.n / wait.shape.long_steps
+    return apart if apart >= RARER * wait.workers else None
 
 
 PINNING_PCT = 85.0

@@ -125,7 +125,10 @@ def _behind(loop: Loop, device_ms: dict[str, float], empty: float | None, unseen
     """
     if empty is None or empty >= STARVED or unseen_pct < UNSEEN_PCT:
         return {}
-    follows = {part: ms for part, ms in device_ms.items() if part in COMPUTE and ms <= FOLLOW_HIGH * loop.ms(part)}
+    within = 0.0 if "sync" in device_ms else loop.ms("sync")  # reads amid a phase: the device's time of it holds them
+    follows = {
+        part: ms for part, ms in device_ms.items() if part in COMPUTE and ms <= FOLLOW_HIGH * (loop.ms(part) + within)
+    }
     whole = sum(follows.values())
     found = {part: min(unseen_pct * ms / whole, 100 * ms / loop.mean_ms) for part, ms in follows.items()}
     return found if sum(found.values()) >= UNSEEN_PCT / 2 else {}

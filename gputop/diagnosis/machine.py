@@ -89,7 +89,8 @@ def read_machine(window: Window, loader: Loader | None) -> Machine:
     hosts, processes = window.host, window.process
     cores_all = next((host.cores for host in reversed(hosts) if host.cores), None) or window.run.cores
     quota = next((host.cpu_quota_cores for host in reversed(hosts) if host.cpu_quota_cores), None)
-    cores = min(known([window.run.cores_allowed, quota, cores_all]), default=None)
+    allowed = next((process.cores_allowed for process in reversed(processes) if process.cores_allowed), None)
+    cores = min(known([window.run.cores_allowed or allowed, quota, cores_all]), default=None)
     cpu_pct = mean(known([host.cpu_pct for host in hosts]))
     workers = [_of_loader(process, loader) for process in processes]
     seen = [worker for sample in workers for worker in sample]

@@ -42,6 +42,15 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "cpu-fallback: a few bytes that wait behind the device's own work": lambda: trace(
+        {"data": 1, "h2d": 350, "forward": 500, "backward": 100, "optimizer": 4},
+        n=40,
+        h2d_bytes=98_000,
+        h2d_pageable_bytes=0,
+        loader={"pin_memory": True},
+        gpu=low(65, pcie_gen=2, pcie_gen_max=4, pcie_width=8, pcie_width_max=16),
+        model={"devices": {"cuda:0": 25_000_000}, "on_cpu": ["operator nms"]},
+    ),
     "h2d-pageable: steps only": lambda: trace(
         {"data": 1, "h2d": 40, "forward": 20, "backward": 30, "optimizer": 4},
         h2d_bytes=200_000_000,

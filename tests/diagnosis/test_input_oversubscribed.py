@@ -15,6 +15,14 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
     "workers unseen, threads and switching": lambda: trace(
         STARVED, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 100, "cores": 8, "system_pct": 22, "load1": 60}
     ),
+    "four workers on the one core that a mask leaves": lambda: trace(
+        STARVED,
+        loader={"num_workers": 4},
+        run={"cores_allowed": 1, "cores": 4},
+        gpu=low(),
+        host={"cpu_pct": 25, "cores": 4},
+        process={"cpu_pct": 9, "workers": workers(4, 22, wait_pct=77)},
+    ),
     "a pool in each of as many workers as cores": lambda: trace(
         STARVED,
         loader={"num_workers": 16},

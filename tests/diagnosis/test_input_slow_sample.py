@@ -26,6 +26,13 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         gpu=low(45),
         host={"cpu_pct": 20, "cores": 16},
     ),
+    "no queue told: rarer than the workers' rounds, one of them at work": lambda: trace(
+        {"data": 0.1, "forward": 3, "backward": 6, "optimizer": 2, "sync": 280},
+        each=lambda i: {"phases": {"data": 9_000 if i % 21 in (4, 12) else 0.1}},
+        loader={"num_workers": 3, "pin_memory": True},
+        host={"cpu_pct": 12, "cores": 16, "iowait_pct": 0.2, "disk_busy_pct": 0},
+        process={"cpu_pct": 30, "workers": workers(3, 36)},
+    ),
     "steps only": lambda: trace({"h2d": 2, "forward": 12, "backward": 20, "optimizer": 4, "data": 1}, each=one_slow),
     "a real loop on two cores, as it was recorded: later batches lie ready before the wait begins": lambda: trace(
         {"data": 0.1, "forward": 3.2, "backward": 4.7, "optimizer": 7.3},

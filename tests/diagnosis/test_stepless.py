@@ -58,6 +58,8 @@ NAMED: list[tuple[str, dict[str, Any]]] = [
     ("input-workers", {"gpu": low(20), "host": BOX, "loader": {"num_workers": 0},
                        "process": {"main_thread_cpu_pct": 99}}),
     ("input-cpu", {"gpu": low(30), "host": {"cores": 8, "cpu_pct": 99}, "process": {"workers": workers(8, 94)}}),
+    ("input-cpu", {"gpu": low(14), "host": {"cores": 64, "cpu_pct": 12.5, "iowait_pct": 0.2},
+                   "process": {"workers": workers(8, 94), "main_thread_cpu_pct": 5, "cpu_pct": 6, "cores_allowed": 8}}),
     ("input-disk", {"gpu": low(8), "host": {"cores": 8, "iowait_pct": 35, "disk_busy_pct": 99},
                     "process": {"workers": workers(4, 12), "main_thread_cpu_pct": 5}}),
     ("input-disk", {"gpu": low(8), "loader": {"num_workers": 8, "dataset_path_fs": "nfs4"},

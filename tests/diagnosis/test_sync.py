@@ -28,6 +28,17 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         sync_sites=SITES,
         gpu=low(45),
     ),
+    "amid forward, at no boundary": lambda: trace(
+        {"data": 0.1, "forward": 530, "backward": 4, "optimizer": 1, "sync": 385},
+        device={"forward": 656, "backward": 250, "optimizer": 8},
+        idle={"data": 0},
+        ms=920,
+        n=40,
+        queue_empty=0.0,
+        sync_count=20,
+        sync_ns=385 * MS,
+        gpu=low(44),
+    ),
     "only counted": lambda: trace({"train_step": 154}, sync_count=348, gpu=low(55)),
     "queue": lambda: trace(READS, sync_count=142, sync_ns=35 * MS, sync_sites=SITES, queue_empty=0.9, gpu=low(9)),
     "gpu_ns": lambda: trace(

@@ -6,7 +6,16 @@ from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.causes.host_contention import starved_by_others
 from gputop.diagnosis.causes.input_oversubscribed import SWITCHING_PCT, switches
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import LATE_SHARE, LOAD_PER_CORE, blocked, delivered, pools, takes_turns
+from gputop.diagnosis.input_signs import (
+    CROWDED,
+    LATE_SHARE,
+    LOAD_PER_CORE,
+    blocked,
+    confined,
+    delivered,
+    pools,
+    takes_turns,
+)
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     CHEAPER,
@@ -132,6 +141,8 @@ def _starving(facts: Facts) -> Candidate | None:
         case.missing(1.0)
     elif wait.workers and machine.cores and not short:
         case.at_least("workers for each usable core", wait.workers / machine.cores, 0.75, "", "loader", 0.5)
+    if (crowd := confined(facts, wait)) is not None:
+        case.at_most("workers for each usable core", crowd, CROWDED, "", "loader", 2.0)
     if (load := pools(facts, wait)) is not None:
         case.at_most("threads that want each core", load, LOAD_PER_CORE, "", "host", 2.0)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, QUIET_IOWAIT_PCT, "%", "host", 0.75)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import LOAD_PER_CORE, pools
+from gputop.diagnosis.input_signs import CROWDED, LOAD_PER_CORE, pools
 from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
 from gputop.diagnosis.limits import device_busy_pct
 from gputop.diagnosis.machine import QUOTA_SHARE, STARVED_WORKER_PCT, Machine, part_of_others, switching_pct
@@ -17,9 +17,6 @@ FAMILY = "input"
 
 THREADED_PCT = 130.0
 """CPU of one worker (one core = 100) from which it runs a thread pool of its own."""
-
-CROWDED = 1.6
-"""Workers for each usable core from which they take turns instead of running: one or two too many are no crowd."""
 
 SWITCHING_PCT = 25.0
 """Part of the workers' CPU time, percent, that is the kernel's, from which a thread pool in each spends it on handing

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import LATE_SHARE, blocked
-from gputop.diagnosis.input_wait import ENTER_PCT, FREE_SHARE, InputWait, input_wait, loader_code, waits
+from gputop.diagnosis.input_signs import LATE_SHARE, RARER, blocked, one_holds_up
+from gputop.diagnosis.input_wait import (
+    ENTER_PCT,
+    FREE_SHARE,
+    IDLE_WORKER_PCT,
+    InputWait,
+    input_wait,
+    loader_code,
+    waits,
+)
 from gputop.diagnosis.limits import loader_busy_pct
 from gputop.diagnosis.numbers import period
 from gputop.records import Advice
@@ -31,13 +39,21 @@ MOST_HIDDEN = 3.0
 
 
 def examine(facts: Facts) -> Candidate | None:
-    """Whether waits come from the order of delivery; only the loader's own queue can tell."""
+    """Whether waits come from the order of delivery: by the loader's own queue, else by one worker alone at work."""
     wait = input_wait(facts)
-    if wait is None or wait.late_share is None or not blocked(facts, wait):
+    if wait is None:
+        return None
+    apart = one_holds_up(facts, wait) if wait.late_share is None else None
+    if apart is None and (wait.late_share is None or not blocked(facts, wait)):
         return None
     case = Case(facts)
     case.at_least("step time lost waiting for data", wait.lost_pct, ENTER_PCT, "%", "steps")
-    case.at_least("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", 3.0)
+    if wait.late_share is not None:
+        case.at_least("waits with later batches ready", 100 * wait.late_share, 100 * LATE_SHARE, "%", "steps", 3.0)
+    else:
+        case.at_least("steps for each long wait", apart, RARER * (wait.workers or 1), "steps", "steps", 2.0)
+        case.at_most("CPU of each worker", facts.machine.worker_pct, IDLE_WORKER_PCT, "%", "process", 1.5)
+        case.missing(1.0)
     form = wait.shape
     longest = form.long_ms if 1 < form.long_steps < RARE_SHARE * (facts.loop.n if facts.loop else 0) else form.p95_ms
     longest = max(longest, form.p95_ms)
@@ -54,12 +70,17 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=wait.lost_pct,
         fit=case.fit,
-        headline=f"{waits(wait)} while later batches lie ready ({100 * wait.late_share:.0f} % of waits): "
-        "single slow samples hold up the queue",
+        headline=f"{waits(wait)} {_meanwhile(facts, wait)}: single slow samples hold up the queue",
         evidence=case.evidence,
         advice=_advice(facts, in_order),
         speedup_limit=speedup(wait.lost_pct, _floor_pct(facts, wait, longest)),
     )
+
+
+def _meanwhile(facts: Facts, wait: InputWait) -> str:
+    if wait.late_share is not None:
+        return f"while later batches lie ready ({100 * wait.late_share:.0f} % of waits)"
+    return f"while one worker computes and the others rest ({facts.machine.worker_pct or 0.0:.0f} % CPU on average)"
 
 
 SEEN = 0.7

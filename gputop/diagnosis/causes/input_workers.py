@@ -9,11 +9,13 @@ from gputop.diagnosis.input_signs import (
     FEW_WORKERS,
     LATE_SHARE,
     LONG_SAMPLE_MS,
+    RARER,
     UNEVEN,
     blocked,
     delivered,
     heavy_tailed,
     long_samples,
+    one_holds_up,
     pinning,
     remote,
     takes_turns,
@@ -100,6 +102,8 @@ def examine(facts: Facts) -> Candidate | None:
         )
     if cores_short(facts, wait):
         case.weigh("speed-up by more workers on these cores", "small", False, None, "host", 3.0)
+    if wait.late_share is None and (apart := one_holds_up(facts, wait)) is not None:
+        case.at_most("steps for each long wait", apart, RARER * (wait.workers or 1), "steps", "steps", 4.0)
     away = remote(facts)
     if away and wait.workers and wait.waiting:
         case.weigh("file system of the data set", away, False, None, "loader", 2.0)
