@@ -135,7 +135,7 @@ def one_holds_up(facts: Facts, wait: InputWait) -> float | None:
     Workers that are too few never rest, and the loop waits once in each round of theirs.
     """
     loop, busy = facts.loop, facts.machine.worker_pct
-    if loop is None or busy is None or not wait.workers or wait.workers < 2 or wait.shape.long_steps < 2:
+    if loop is None or busy is None or not wait.workers or wait.workers < 2 or not wait.shape.long_steps:
         return None
     if busy >= IDLE_WORKER_PCT or busy * wait.workers < ONE_AT_WORK_PCT or wait.shape.median_ms > HANDOVER_MS:
         return None

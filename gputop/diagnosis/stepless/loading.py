@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.causes import input_cpu, input_disk, input_oversubscribed, input_workers
 from gputop.diagnosis.evidence import Facts
-from gputop.diagnosis.input_signs import DISK_WAIT_SHARE, FEW_WORKERS, remote
+from gputop.diagnosis.input_signs import CROWDED, DISK_WAIT_SHARE, FEW_WORKERS, remote
 from gputop.diagnosis.input_wait import (
     BUSY_WORKER_PCT,
     CHEAPER,
@@ -75,10 +75,10 @@ def crowd(facts: Facts, seen: Seen) -> Iterator[Candidate]:
     if seen.idle < IDLE_PCT or not workers or seen.worker is None or not machine.cores:
         return
     each, taken = workers / machine.cores, workers * seen.worker / machine.cores
-    if each < input_oversubscribed.CROWDED or taken < CROWD_TAKES_PCT or seen.worker >= BUSY_WORKER_PCT:
+    if each < CROWDED or taken < CROWD_TAKES_PCT or seen.worker >= BUSY_WORKER_PCT:
         return
     case = idle_case(facts, seen)
-    case.at_least("workers for each usable core", each, input_oversubscribed.CROWDED, "", "loader", 2.0)
+    case.at_least("workers for each usable core", each, CROWDED, "", "loader", 2.0)
     case.at_least("usable cores that the workers take", taken, CROWD_TAKES_PCT, "%", "process", 1.5)
     case.at_most("CPU time waiting for I/O", machine.iowait_pct, input_cpu.QUIET_IOWAIT_PCT, "%", "host", 0.75)
     case.missing(0.5)
