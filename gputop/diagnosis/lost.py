@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.diagnosis.device import Device
-from gputop.diagnosis.idle_time import STARVED, read_idle
+from gputop.diagnosis.idle_time import DRAINED, STARVED, read_idle
 from gputop.diagnosis.loop import MS, Loop
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, role
 from gputop.records import Step
@@ -83,7 +83,7 @@ def _by_events(loop: Loop, marked: list[int], empty: float | None, device: Devic
     by = {part: 100 * ns / whole for part, ns in found.idle_ns.items()}
     device_ms = {part: ns * MS / len(steps) for part, ns in found.device_ns.items()}
     copying = max(0.0, 100 * device_ms.get("h2d", 0.0) / loop.mean_ms - by.get("h2d", 0.0))
-    unseen = _unseen(device, sum(by.values()) + copying, loop.episodic_pct())
+    unseen = _unseen(loop, device, sum(by.values()) + copying)
     alone = _alone(loop, steps, by, unseen)
     behind = alone | _behind(loop, device_ms, empty, unseen - sum(alone.values()))
     by |= {part: by.get(part, 0.0) + share for part, share in behind.items()}
@@ -125,13 +125,19 @@ def _behind(loop: Loop, device_ms: dict[str, float], empty: float | None, unseen
     """
     if empty is None or empty >= STARVED or unseen_pct < UNSEEN_PCT:
         return {}
-    within = 0.0 if "sync" in device_ms else loop.ms("sync")  # reads amid a phase: the device's time of it holds them
+    within = loop.ms("sync") if "sync" not in device_ms and _read_amid(loop) else 0.0
     follows = {
         part: ms for part, ms in device_ms.items() if part in COMPUTE and ms <= FOLLOW_HIGH * (loop.ms(part) + within)
     }
     whole = sum(follows.values())
     found = {part: min(unseen_pct * ms / whole, 100 * ms / loop.mean_ms) for part, ms in follows.items()}
     return found if sum(found.values()) >= UNSEEN_PCT / 2 else {}
+
+
+def _read_amid(loop: Loop) -> bool:
+    """Whether device values are read amid the phases, whose time on the device then holds the host's in the reads."""
+    counts = [step.sync_count for step in loop.steps if step.sync_count is not None]
+    return bool(counts) and sum(counts) > DRAINED * len(counts)
 
 
 def _by_host(shares: dict[str, float], empty: float | None) -> Lost:
@@ -159,11 +165,17 @@ def _by_host(shares: dict[str, float], empty: float | None) -> Lost:
     )
 
 
-def _unseen(device: Device, explained_pct: float, episodic_pct: float) -> float:
-    """Idle time beyond what phases and episodes explain: utilization can only overstate how busy the device was."""
+def _unseen(loop: Loop, device: Device, explained_pct: float) -> float:
+    """Idle time beyond what phases and episodes explain: utilization can only overstate how busy the device was.
+
+    The driver's samples know no steps. So those that are set apart may have been idle altogether.
+    """
     if device.util_pct is None or device.samples < UTIL_SAMPLES:
         return 0.0
-    return max(0.0, 100 - device.util_pct - explained_pct - episodic_pct)
+    steady = sum(loop.dur)
+    apart = sum(loop.warmup_ms) + sum(first.ms for first in loop.firsts) + (loop.lone[1] if loop.lone else 0.0)
+    idle = ((100 - device.util_pct) * (steady + apart) - 100 * apart) / steady
+    return max(0.0, idle - explained_pct - loop.episodic_pct())
 
 
 def _by_utilization(shares: dict[str, float], util_pct: float, empty: float | None) -> Lost:

@@ -30,6 +30,14 @@ from tests.diagnosis.builder import (
 CAUSE = "host-work"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "long every ten steps, with no events around it": lambda: trace(
+        {"data": 0.1, "forward": 30, "backward": 46, "optimizer": 1},
+        device={"forward": 25, "backward": 51, "optimizer": 2},
+        idle={"data": 0},
+        each=lambda i: {"other_ms": 1000 if i % 10 == 5 else 0},
+        queue_empty=0.0,
+        gpu=low(43),
+    ),
     "other steps only": lambda: trace({"data": 1, "forward": 15, "backward": 20, "optimizer": 4}, ms=70),
     "other util": lambda: trace(
         {"data": 1, "forward": 15, "backward": 20, "optimizer": 4},

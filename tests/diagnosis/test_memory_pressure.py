@@ -12,6 +12,15 @@ from tests.diagnosis.builder import COMPUTE, GPU_BYTES, busy, expect, low, trace
 CAUSE = "memory-pressure"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "retries amid backward, and one read where it costs nothing": lambda: trace(
+        {"data": 0.1, "forward": 5, "backward": 90, "optimizer": 1, "sync": 110},
+        device={"forward": 45, "backward": 150, "optimizer": 2},
+        idle={"data": 0},
+        each=lambda i: {"alloc_retries": i},
+        queue_empty=0.0,
+        sync_count=1,
+        gpu=low(62, mem_used_bytes=78 << 30),
+    ),
     "spilled to the host": lambda: trace(
         COMPUTE, gpu=low(15, mem_used_bytes=int(0.998 * GPU_BYTES)), process={"cpu_pct": 20, "main_thread_cpu_pct": 20}
     ),
