@@ -158,13 +158,26 @@ def _warnings(a: Side, b: Side) -> Iterator[str]:
     for name, side in (("A", a), ("B", b)):
         if side.figures.epoch_starts is None:
             yield f"{name} is long: its first steps of epochs are part of the comparison"
-    starts = [_starts_pct(side) for side in (a, b)]
-    if None not in starts and abs((starts[0] or 0) - (starts[1] or 0)) > STARTS_POINTS:
+    if starts_changed(a, b):
         told = " against ".join(_starts(side) for side in (a, b))
         yield f"first steps of epochs, which are left out of the comparison: {told}"
 
 
-def _starts_pct(side: Side) -> float | None:
+def starts_changed(a: Side, b: Side) -> bool:
+    """Whether the first steps of epochs, which are in no mean, take another share of the time than before."""
+    starts = [starts_pct(side) for side in (a, b)]
+    return None not in starts and abs((starts[0] or 0) - (starts[1] or 0)) > STARTS_POINTS
+
+
+def mean_with_starts_ms(side: Side) -> float | None:
+    """The mean step with the first steps of epochs, still without warm-up."""
+    one, share = side.figures, starts_pct(side)
+    if one.mean_ms is None or share is None or share >= 100:
+        return None
+    return one.mean_ms * one.steady_steps / (1 - share / 100) / (one.steady_steps + (one.epoch_starts or 0))
+
+
+def starts_pct(side: Side) -> float | None:
     """Share of all the run's step time that the first steps of epochs take."""
     one = side.figures
     if one.epoch_starts is None or one.mean_ms is None:
@@ -178,4 +191,4 @@ def _starts(side: Side) -> str:
     one = side.figures
     if not one.epoch_starts or one.epoch_start_ms is None:
         return "none"
-    return f"{one.epoch_starts} of {fig.ms(one.epoch_start_ms)} ({_starts_pct(side):.0f} % of the time)"
+    return f"{one.epoch_starts} of {fig.ms(one.epoch_start_ms)} ({starts_pct(side):.0f} % of the time)"

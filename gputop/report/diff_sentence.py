@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop import figures as fig
 from gputop.records import clean
-from gputop.report.diff import SAME_BATCH, Comparison, Phase
+from gputop.report.diff import SAME_BATCH, Comparison, Phase, Unit, mean_with_starts_ms, starts_changed, starts_pct
 from gputop.report.diff_side import Side
 
 TIMES = 1.5
@@ -27,10 +27,26 @@ def sentence(found: Comparison) -> str:
             return (
                 f"no difference beyond the noise in the mean: {speeds} (±{found.mean.margin_pct:.0f} %); but the usual "
                 f"step is {_shorter(found.typical.ratio)}{' a sample' if found.unit == 'sample' else ''}"
-            )
-        return f"no difference beyond the noise: {speeds} (±{found.mean.margin_pct:.0f} %)"
+            ) + _starts(found)
+        return f"no difference beyond the noise: {speeds} (±{found.mean.margin_pct:.0f} %){_starts(found)}"
     parts = [part for part in (_more_at_once(found), _moved(found), _verdict_words(found)) if part]
-    return f"{_faster(found)}: {'; '.join(parts) or speeds}"
+    return f"{_faster(found.mean.ratio, found.unit)}{_with_starts(found)}: {'; '.join(parts) or speeds}"
+
+
+def _with_starts(found: Comparison) -> str:
+    """What becomes of the change where the first steps of epochs, which are left out of it, take another share."""
+    means = [mean_with_starts_ms(side) for side in (found.a, found.b)]
+    if not starts_changed(found.a, found.b) or not means[0] or not means[1]:
+        return ""
+    scale = _units(found.a) / _units(found.b) if found.unit == "sample" else 1.0
+    return f" ({_faster(means[1] / means[0] * scale, found.unit)} with the first steps of epochs)"
+
+
+def _starts(found: Comparison) -> str:
+    shares = [starts_pct(side) for side in (found.a, found.b)]
+    if not starts_changed(found.a, found.b) or shares[0] is None or shares[1] is None:
+        return ""
+    return f"; but the first steps of epochs take {fig.pct(shares[1])} of the time, not {fig.pct(shares[0])}"
 
 
 def _speeds(found: Comparison) -> str:
@@ -46,10 +62,9 @@ def job_rate(side: Side) -> float | None:
     return 1000 * batch / mean if mean and batch else None
 
 
-def _faster(found: Comparison) -> str:
-    assert found.mean is not None
-    ratio = found.mean.ratio
-    if found.unit == "sample":
+def _faster(ratio: float, unit: Unit) -> str:
+    """A ratio of paces (time of B over A) in words."""
+    if unit == "sample":
         more = (
             f"{1 / ratio:.1f}x the samples/s" if 1 / ratio >= TIMES else f"{100 * (1 / ratio - 1):.0f} % more samples/s"
         )

@@ -31,6 +31,9 @@ _LOADER = (
     ("drop_last", "drop_last"), ("start_method", "worker start method"), ("dataset", "dataset"),
     ("dataset_path_fs", "dataset's file system"),
 )  # fmt: skip
+_OF_WORKERS = ("prefetch_factor", "persistent_workers", "in_order", "start_method")
+"""Settings that mean nothing without workers."""
+
 _MODEL = (
     ("name", "model"), ("param_count", "parameters"), ("dtypes", "parameter types"), ("autocast", "autocast"),
     ("compiled", "compiled"), ("matmul_tf32", "matmul TF32"), ("optimizer", "optimizer"),
@@ -50,7 +53,8 @@ def _settings(a: Side, b: Side) -> Iterator[tuple[str, Any, Any]]:
         if here is None or there is None:
             continue
         for field, what in fields:
-            yield what, getattr(here, field), getattr(there, field)
+            if field not in _OF_WORKERS or (here.num_workers and there.num_workers):
+                yield what, getattr(here, field), getattr(there, field)
     if a.loader is None or b.loader is None or a.loader.batch_size == b.loader.batch_size:
         yield "mean batch", _rounded(a.figures.batch), _rounded(b.figures.batch)
     yield "GPU", a.gpu_name, b.gpu_name

@@ -45,8 +45,9 @@ def _lines(found: Comparison, paper: Paper) -> Iterator[str]:
         yield ""
     yield from table(_state_rows(found), "  ", "lll", paper.width)
     for change in found.changes:
-        text = f"{change.what}: {_value(change.a)} to {_value(change.b)}"
-        yield from paragraph(text, paper.width, "  changed: ", "    ")
+        before, after = _value(change.a), _value(change.b)
+        if before != after:
+            yield from paragraph(f"{change.what}: {before} to {after}", paper.width, "  changed: ", "    ")
     yield from _rank_lines(found, paper)
     for warning in found.warnings:
         yield from paragraph(clean(warning, 2000), paper.width, "note: ")
@@ -138,6 +139,9 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return clean(", ".join(map(str, value)), LONG) or "none"
     if isinstance(value, dict):
+        whole = sum(value.values())
+        if len(value) > 1 and whole:
+            return clean(", ".join(f"{fig.pct(100 * part / whole)} {name}" for name, part in value.items()), LONG)
         return clean(", ".join(map(str, value)), LONG) or "none"
     return clean(str(value), LONG)
 

@@ -145,7 +145,7 @@
       {
         width: room(),
         height: tall(height),
-        padding: [8, 8, 0, 0],
+        padding: [8, 28, 0, 0],
         cursor: { sync: { key: "gputop", scales: ["x", null] }, drag: { x: true, y: false }, y: false, points: { size: 6 } },
         scales: { x: { time: true, min: range.min, max: range.max }, y: { range: y } },
         axes: [
