@@ -142,11 +142,16 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_shown(view: View, run_id: str | None) -> RunView | None:
-    """The run that is meant: the selected one, else the first that trains, else the first."""
+    """The run that is meant: the selected one, else the first that trains, else, of those that trained last, one."""
     for run in view.runs:
         if run.run.run_id == run_id:
             return run
     for run in view.runs:
         if run.state in ("training", "stalled"):
             return run
-    return view.runs[0] if view.runs else None
+    latest = max((run.last_ns or 0 for run in view.runs), default=0)
+    return next((run for run in view.runs if (run.last_ns or 0) >= latest - TOGETHER_NS), None)
+
+
+TOGETHER_NS = 10_000_000_000
+"""Ranks of one job end so close to one another."""

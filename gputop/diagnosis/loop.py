@@ -202,6 +202,12 @@ def in_order(names: Collection[str]) -> list[str]:
     return found + [name for name in ("self", "other") if name in names]
 
 
+def own_ms(loop: Loop) -> list[float]:
+    """Each step's length without the evaluations and checkpoints in it, ms."""
+    apart = [column for name, column in loop.phases.items() if role(name) in EPISODIC]
+    return [ms - sum(parts) for ms, *parts in zip(loop.dur, *apart, strict=True)]
+
+
 def read_loop(window: Window, *, accidents: bool = False) -> Loop | None:
     """The loop of a window; None when no training step finished in it.
 

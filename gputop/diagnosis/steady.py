@@ -14,7 +14,7 @@ from gputop.diagnosis.compose import compose
 from gputop.diagnosis.crowd import COME_CORES, Came
 from gputop.diagnosis.device import pid_of
 from gputop.diagnosis.evidence import Facts, gather
-from gputop.diagnosis.loop import Bucket, First, Loop
+from gputop.diagnosis.loop import Bucket, First, Loop, own_ms
 from gputop.diagnosis.weigh import Judgement, weigh
 from gputop.pids import Pid
 from gputop.records import Verdict
@@ -85,7 +85,10 @@ class Judge:
         return verdict
 
     def _gather(self, window: Window) -> Facts:
-        """The facts of a window; a step that dwarfs all others is left out the first time, not when it comes again."""
+        """The facts of a window; a step that dwarfs all others is left out the first time, not when it comes again.
+
+        One that was long for an evaluation or a checkpoint in it is none of its kind.
+        """
         facts = self._with_earlier_neighbours(gather(window))
         loop = facts.loop
         if loop is None:
@@ -95,7 +98,8 @@ class Judge:
         self._accidents = {n: t for n, t in self._accidents.items() if t >= since}
         bar = LONE_RATIO * loop.median_ms
         if loop.max_ms >= bar:
-            self._accidents |= {step.n: step.t for step, ms in zip(loop.steps, loop.dur, strict=True) if ms >= bar}
+            own = own_ms(loop)
+            self._accidents |= {step.n: step.t for step, ms in zip(loop.steps, own, strict=True) if ms >= bar}
         if loop.lone is None:
             return facts
         self._accidents[loop.lone[0]] = window.to_ns

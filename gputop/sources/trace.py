@@ -134,7 +134,7 @@ class TraceReader:
         if not self.read:
             if self.bad:
                 raise Unreadable(f"{self.path} is not a trace: none of its {self.bad} lines is a record")
-            raise Unreadable(f"{self.path} is empty: there is nothing to report on")
+            raise Unreadable(f"{self.path} is empty: there is nothing to read in it")
         if self.bad > NAMED_FAULTS:
             self.warnings.append(f"{self.bad} lines in all could not be read and were skipped")
         if self.unknown:

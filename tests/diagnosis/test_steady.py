@@ -140,3 +140,24 @@ def test_what_was_said_before_the_runs_processes_were_sampled_gives_way_at_once_
     )  # fmt: skip
     timeline.add(Host(t=met + S, host=HOST, cpu_pct=97.0, cores=2))
     assert judge.update(timeline.window(RUN_ID, met + S)).cause == "input-cpu"
+
+
+@pytest.mark.parametrize("episode", ["eval", "checkpoint"])
+def test_steps_with_an_evaluation_in_them_make_no_single_accident_usual(episode: str) -> None:
+    """A loop that was held up once, for ten seconds (a signal, a file server), is judged by its other steps."""
+
+    def steps() -> Iterator[Step]:
+        t = T0
+        for n in range(900):
+            spent = {"data": 16 * MS, "forward": 2 * MS, "backward": 2 * MS, "optimizer": 2 * MS}
+            if n % 20 == 19:
+                spent[episode] = 85 * MS
+            if n == 310:
+                spent["data"] = 10 * S
+            length = sum(spent.values())
+            yield Step(t=t, run_id=RUN_ID, n=n, dur_ns=length, phases_ns=spent, had_backward=True)
+            t += length
+
+    for one in judged(steps())[12:]:
+        if one.cause != "stalled":
+            assert one.headline.startswith("data wait takes 16 of 2"), one.headline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gputop.tui.choice import Choice
-from gputop.view import View
+from gputop.view import View, run_shown
 from tests.tui import views
 
 RUNS = {run.run.run_id: run for run in views.many_runs(3).runs}
@@ -36,3 +36,12 @@ def test_what_was_picked_is_shown_whenever_it_is_there() -> None:
     choice.pick("r1", lambda run_id: None)
     sights = there("r0", "r1"), there("r0", "r1", over="r1"), there("r2"), there("r0", "r2"), there("r0", "r1", "r2")
     assert follow(choice, *sights) == (["r1", "r1", "r2", "r2", "r1"], [None, "r2", "r1"])
+
+
+def test_when_all_have_ended_the_one_that_trained_last_is_shown() -> None:
+    s = 1_000_000_000
+    ends = {"r0": 100 * s, "r1": 500 * s, "r2": 501 * s}
+    runs = tuple(replace(RUNS[one], state="ended", last_ns=end) for one, end in ends.items())
+    shown = run_shown(views.view(runs=runs), None)
+    assert shown is not None
+    assert shown.run.run_id == "r1"
