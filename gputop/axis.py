@@ -49,6 +49,7 @@ class Axis:
             skip_idle=where.skip_idle,
             causes=segments_of(changes, upto_ns),
             marks=thin(self.transport.marks()),
+            meant=self.transport.meant(),
         )
 
     def _changes(self, to_ns: int) -> tuple[tuple[tuple[int, str], ...], int]:

@@ -82,6 +82,10 @@ class LookBack:
         track = self._track(run_id)
         return next((step.t for step in track.steps if step.n >= n), None) if track is not None else None
 
+    def meant(self) -> frozenset[str]:
+        """None: no recording says what it was made for."""
+        return frozenset()
+
     def step_end(self, direction: int, run_id: str | None) -> int | None:
         """When the next (1) or the previous (-1) train step of a run was over, seen from here."""
         track = self._track(run_id)

@@ -53,6 +53,8 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     """The first run's verdicts over the whole span: as recorded, or as judged where none were; empty while unknown."""
     marks: tuple[tuple[int, str], ...] = ()
     """Event marks (moment, kind) over the whole span."""
+    meant: frozenset[str] = frozenset()
+    """The runs that the recording was made for, where it says so; none for what is live."""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,16 +144,26 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_shown(view: View, run_id: str | None) -> RunView | None:
-    """The run that is meant: the selected one, else the first that trains, else, of those that trained last, one."""
+    """The run that is meant: the selected one, else the first that trains, else, of those that trained last, one; of
+    those that a recording was made for, where there are such."""
     for run in view.runs:
         if run.run.run_id == run_id:
             return run
-    for run in view.runs:
-        if run.state in ("training", "stalled"):
+    runs = meant(view)
+    for run in runs:
+        if run.state in GOES_ON:
             return run
-    latest = max((run.last_ns or 0 for run in view.runs), default=0)
-    return next((run for run in view.runs if (run.last_ns or 0) >= latest - TOGETHER_NS), None)
+    latest = max((run.last_ns or 0 for run in runs), default=0)
+    return next((run for run in runs if (run.last_ns or 0) >= latest - TOGETHER_NS), None)
 
+
+def meant(view: View) -> tuple[RunView, ...]:
+    """The runs that the recording was made for, as far as they are there yet; else all."""
+    own = () if view.cursor is None else view.cursor.meant
+    return tuple(run for run in view.runs if run.run.run_id in own) or view.runs
+
+
+GOES_ON = ("training", "stalled")
 
 TOGETHER_NS = 10_000_000_000
 """Ranks of one job end so close to one another."""

@@ -63,6 +63,9 @@ class Transport(Protocol):
         """When the next (1) or the previous (-1) train step of a run is over, seen from here; None where there is
         none."""
 
+    def meant(self) -> frozenset[str]:
+        """The runs that the recording was made for; none where it doesn't say, and of what is live."""
+
     def changes(self, run_id: str | None) -> tuple[tuple[int, str], ...]:
         """When each cause began to hold for a run, over the whole span."""
 

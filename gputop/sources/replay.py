@@ -37,6 +37,9 @@ IDLE_NS = 10 * S
 LEAD_NS = S
 """Of an idle stretch that is passed over, the end is shown."""
 
+UNSAID_NS = 10 * S
+"""A recorder that met a run later than this after its first step had nothing said of it before."""
+
 LIVE_NS = 5 * S
 """So close to the end of a file that is being written, it is live: writers commit once a second."""
 
@@ -77,6 +80,7 @@ class ReplaySource:
         self.simulated = info.simulated
         self.recording = recording
         self._from, self._end = info.from_ns, max(info.from_ns, info.to_ns)
+        self._spans = {one.run.run_id: one for one in info.runs}
         self._written = info.being_written
         self._done_at_end = done_at_end
         self._reel = Reel(recording)
@@ -155,6 +159,7 @@ class ReplaySource:
         self._came = now
         info = self.recording.info()
         self._written, self._end = info.being_written, max(self._end, info.to_ns)
+        self._spans = {one.run.run_id: one for one in info.runs}
         self._next = None
 
     def _rest(self, seconds: float) -> None:
@@ -276,10 +281,17 @@ class ReplaySource:
         return end_of(step) if step is not None else None
 
     def changes(self, run_id: str | None) -> tuple[tuple[int, str], ...]:
-        """When each recorded cause began to hold for a run."""
+        """When each recorded cause began to hold for a run; `unknown` before, where it trained already."""
         found = self.recording.changes()
         run_id = next(iter(found), "") if run_id is None else run_id
-        return tuple(found.get(run_id, ()))
+        said, span = tuple(found.get(run_id, ())), self._spans.get(run_id)
+        if said and span is not None and said[0][0] - span.first_ns > UNSAID_NS:
+            return ((span.first_ns, "unknown"), *said)
+        return said
+
+    def meant(self) -> frozenset[str]:
+        """The runs that the recording was made for."""
+        return frozenset(run_id for run_id, span in self._spans.items() if span.meant)
 
     def marks(self) -> tuple[tuple[int, str], ...]:
         """Moments of events and their kinds, in time order."""

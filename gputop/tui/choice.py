@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gputop.view import View, run_shown
-
-GOES_ON = ("training", "stalled")
+from gputop.view import GOES_ON, View, meant, run_shown
 
 
 class Choice:
@@ -30,7 +28,7 @@ class Choice:
 
     def look(self, view: View, mean: Callable[[str | None], object]) -> None:
         """Takes in which runs there are now. One that was picked is shown whenever it is there."""
-        going = [run.run.run_id for run in view.runs if run.state in GOES_ON]
+        going = [run.run.run_id for run in meant(view) if run.state in GOES_ON]
         if any(run.run.run_id == self._picked for run in view.runs):
             self._shown = wanted = self._picked
         else:

@@ -258,6 +258,19 @@ class TestSeeking:
         assert hands.source.changes("a") == ((T0 + 10 * S, "input-cpu"), (T0 + 70 * S, "gpu-bound"))
         assert [t for t, _ in hands.source.marks()] == [T0 + 30 * S, T0 + 60 * S, T0 + 90 * S]
 
+    def test_before_the_first_recorded_verdict_nothing_is_known_though_it_trained(self, tmp_path: Path) -> None:
+        met = [*training(60), said(T0 + 40 * S, "input-cpu")]
+        hands = Hands(recording(tmp_path / "late.gputop", merged(met)))
+        assert hands.source.changes("a") == ((T0, "unknown"), (T0 + 40 * S, "input-cpu"))
+        hands.source.close()
+
+    def test_it_knows_which_run_the_recording_was_made_for(self, hands: Hands, tmp_path: Path) -> None:
+        assert hands.source.meant() == frozenset()
+        own = Event(t=T0 + S, kind="recorded", run_id="b")
+        beside = Hands(recording(tmp_path / "own.gputop", merged(training(20), training(20, run_id="b"), [own])))
+        assert beside.source.meant() == {"b"}
+        beside.source.close()
+
 
 class TestIdle:
     """Stretches in which nothing trains."""

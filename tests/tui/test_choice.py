@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gputop.tui.choice import Choice
-from gputop.view import View, run_shown
+from gputop.view import Cursor, View, run_shown
 from tests.tui import views
 
 RUNS = {run.run.run_id: run for run in views.many_runs(3).runs}
@@ -45,3 +45,16 @@ def test_when_all_have_ended_the_one_that_trained_last_is_shown() -> None:
     shown = run_shown(views.view(runs=runs), None)
     assert shown is not None
     assert shown.run.run_id == "r1"
+
+
+def test_what_a_recording_was_made_for_is_shown_before_what_went_on_beside() -> None:
+    cursor = Cursor(
+        from_ns=0, to_ns=1, at_ns=0, live=False, playing=True, speed=1.0, replay=True, meant=frozenset({"r1", "r2"})
+    )
+    sights = [replace(there(*ids), cursor=cursor) for ids in (("r0",), ("r0", "r2"), ("r0", "r1", "r2"))]
+    over = replace(there("r0", "r2", over="r2"), cursor=cursor)
+    shown, _ = follow(Choice(), *sights, over)
+    assert shown[:3] == ["r0", "r2", "r2"]
+    found = run_shown(over, None)
+    assert found is not None
+    assert found.run.run_id == "r2"
