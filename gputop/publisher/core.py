@@ -11,7 +11,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,7 +20,7 @@ from gputop.publisher import dataset, detail, identity, tape
 from gputop.publisher.counting import Counting, Sums
 from gputop.publisher.detail import NO_THREAD, Decided
 from gputop.publisher.device import DeviceClock
-from gputop.publisher.entries import REST, Entry
+from gputop.publisher.entries import CPU_FROM_NS, REST, Entry
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.loading import content, loader_record
 from gputop.publisher.numbers import Numbers
@@ -30,6 +31,7 @@ from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
 from gputop.publisher.sender import Sender, exit_event
 from gputop.publisher.shapes import Shapes
+from gputop.publisher.tally import Tally
 from gputop.publisher.tape import Tape
 from gputop.records import Event, Record, Run
 
@@ -39,13 +41,33 @@ UNDECIDED_HELD = 64
 Undo = Callable[[], None]
 
 
+class Closure(NamedTuple):
+    """A closure that an optimizer's step was called with."""
+
+    optimizer: int
+    """Its id."""
+    step: CodeType
+    """The function of torch's that every optimizer's step runs in."""
+
+    def running(self, frame: FrameType | None) -> bool:
+        """Whether that step still runs: nobody tells when one raises. `frame`: where to look, and upwards.
+
+        Each step forgets the closure of the one before, so that any step that runs is the one.
+        """
+        while frame is not None:
+            if frame.f_code is self.step:
+                return True
+            frame = frame.f_back
+        return False
+
+
 class Publisher:
     """All that gputop keeps in a training process. One a process; hooks and the public functions share it."""
 
     # What is read at every mark has a slot, found sooner than an entry of a large dict.
     __slots__ = (
-        "__dict__", "asked_at", "asking", "closure", "entries", "every", "live", "noting", "put", "requests", "skip",
-        "thread", "told", "worked",
+        "__dict__", "asked_at", "asking", "closure", "entries", "every", "live", "noting", "put", "reads", "requests",
+        "resumes_ns", "skip", "tally", "thread", "told", "worked",
     )  # fmt: skip
 
     def __init__(self, device: DeviceClock | None = None) -> None:
@@ -90,6 +112,10 @@ class Publisher:
         """The pass whose steps these are."""
         self.worked = False
         """A sign of training has come in such a step."""
+        self.tally = Tally(self.offset_ns)
+        """Such steps that are not handed over yet."""
+        self.reads = False
+        """The training thread reads its own notes, a few at a time."""
         self.decided = Decided()
         self.facts: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
@@ -100,8 +126,8 @@ class Publisher:
         self.asking = False
         """A batch has been asked for and is not there yet: what else is asked for meanwhile is part of that."""
         self.asked_at = 0
-        self.closure: int | None = None
-        """The optimizer whose step is running a closure in which no backward has ended yet."""
+        self.closure: Closure | None = None
+        """That of an optimizer step in which no backward has ended yet, unless the step has raised."""
         self.saving = False
         """A checkpoint is being written: what else is saved meanwhile is part of it."""
         self.requests = 0
@@ -130,6 +156,9 @@ class Publisher:
     def _choose_put(self) -> None:
         """Whether entries wait for the sending thread, or are read on the spot: a device's marks can't wait."""
         self.entries: deque[Entry] = self.tape.entries
+        self.resumes_ns = 0 if self.tape.ledger.loop.regions is not None else CPU_FROM_NS
+        """Counted steps shorter than this are followed without further ado by one told in detail; of the others it has
+        to be asked at once what the CPU or the device did up to there."""
         self.put: Callable[[Entry], None] = self.plain_put()
 
     def plain_put(self) -> Callable[[Entry], None]:
@@ -291,16 +320,24 @@ class Publisher:
         one = self.tape
         if one.lock.acquire(blocking=False):
             try:
-                if one.ledger.loop.counting is not None:
-                    one.ledger.loop.counting.flush(now)
+                with self.tally.lock:
+                    detail.take_over(self, now)
+                    if one.ledger.loop.counting is not None:
+                        one.ledger.loop.counting.flush(now)
             finally:
                 one.lock.release()
+
+    @property
+    def steps(self) -> int:
+        """Training steps so far, but for those noted and not yet read."""
+        return self.tape.ledger.loop.steps + self.tally.steps
 
     def open_phase(self) -> tuple[str, int] | None:
         """The innermost open phase and since when time goes to it; None outside of steps. For any thread to ask."""
         if self.skip and self.asking:
             return "data", self.asked_at
-        return self.tape.ledger.open_phase()
+        phase = self.tape.ledger.open_phase()
+        return (phase[0], max(phase[1], self.tally.last)) if phase is not None and self.skip else phase
 
     def to_epoch(self, monotonic_ns: int) -> int:
         """Epoch time of a monotonic one."""
@@ -384,6 +421,8 @@ class Publisher:
         if get_ident() == self.thread:
             detail.in_detail(self, now)
             self.tape.cpu = time.thread_time_ns()
+        else:
+            detail.hand_over(self)
         self._watch_no_more()  # now, since another thread may still be training
         self.ring.make_room()
         self.catch_up(lambda ledger: ledger.finish(now))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gputop.publisher.segment import Segment
+from gputop.publisher.tally import Row
 from gputop.records import Fold
 
 S = 1_000_000_000
@@ -13,7 +14,8 @@ S = 1_000_000_000
 class Sums:
     """Steps of one second, summed. Phases and samples are those of the `told` ones of them.
 
-    `counted`: the steps told in detail stand for the others only, and are themselves not among `steps`.
+    `counted`: the steps told in detail stand for the others only, and are themselves not among `steps`. `own_ns` is
+    what reading the notes of those took, while these ran.
     """
 
     __slots__ = (
@@ -22,6 +24,7 @@ class Sums:
         "kind",
         "max_ns",
         "min_ns",
+        "own_ns",
         "phases",
         "samples",
         "start",
@@ -34,7 +37,7 @@ class Sums:
         self.start = start
         self.kind = kind
         self.counted = counted
-        self.steps = self.dur_ns = self.samples = self.max_ns = self.told = self.told_ns = 0
+        self.steps = self.dur_ns = self.samples = self.max_ns = self.told = self.told_ns = self.own_ns = 0
         self.min_ns: int | None = None
         self.phases: dict[str, int] = {}
 
@@ -45,6 +48,19 @@ class Sums:
         self.max_ns = max(self.max_ns, duration)
         if self.min_ns is None or duration < self.min_ns:
             self.min_ns = duration
+
+    def add_row(self, start: int, row: Row) -> None:
+        """Sum in steps that follow each other from `start` on."""
+        steps, duration = row.steps, row.last - start
+        if steps == 1:
+            self.add(duration)
+        else:
+            self.steps += steps
+            self.dur_ns += duration
+            self.max_ns = max(self.max_ns, row.most)
+            self.min_ns = row.least if self.min_ns is None else min(self.min_ns, row.least)
+        if row.own_ns:
+            self.own_ns += row.own_ns
 
     def learn(self, seg: Segment) -> None:
         """What a step told in detail was made of."""
@@ -63,7 +79,10 @@ class Sums:
         """The sums as a record that begins at `t`; what only some of the steps told stands for all, in proportion."""
         phases, samples = self.phases, self.samples
         if self.counted:
-            phases = {name: ns * self.dur_ns // self.told_ns for name, ns in phases.items()} if self.told_ns else {}
+            rest = max(0, self.dur_ns - self.own_ns)
+            phases = {name: ns * rest // self.told_ns for name, ns in phases.items()} if self.told_ns else {}
+            if self.own_ns:
+                phases["self"] = self.dur_ns - rest
             samples = samples * self.steps // self.told if self.told else 0
         return Fold(
             t=t, run_id=run_id, steps=self.steps, dur_ns=self.dur_ns, phases_ns=phases, min_ns=self.min_ns,
@@ -81,12 +100,12 @@ class Counting:
         self._until = 0
         self._like: Segment | None = None
 
-    def count(self, start: int, end: int) -> None:
-        """One more step, of which no more is known."""
+    def count(self, start: int, row: Row) -> None:
+        """More steps, of which no more is known. The first began at `start`, the last in the same second."""
         if self._sums is None or start >= self._until:
             self._begin(start)
         assert self._sums is not None
-        self._sums.add(end - start)
+        self._sums.add_row(start, row)
 
     def learn(self, seg: Segment) -> None:
         """A train step told in detail: what those around it are like."""

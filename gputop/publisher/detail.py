@@ -9,8 +9,9 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gputop.publisher.entries import COUNT, OWN_COST, OWN_TIME, REQUEST, TICK, TURN, WORKED
+from gputop.publisher.entries import COUNT, OWN_COST, OWN_TIME, REQUEST, RESUME, TICKS, TURN, WORKED
 from gputop.publisher.pace import Pace
+from gputop.publisher.tally import Row, S
 
 if TYPE_CHECKING:
     from gputop.publisher.core import Publisher
@@ -20,21 +21,21 @@ NO_THREAD = -1
 """The training thread's id where there is none to watch (any more)."""
 
 LOOK_EVERY = 4
-"""Requests for batches between two looks at how much is noted."""
+"""Requests for batches between two looks at how much is noted, where another thread reads it."""
 
-FAST_NS = LOOK_EVERY * 2_000_000
-"""The training thread reads the notes of steps that come faster than this itself, LOOK_EVERY steps at a time: no step
-feels that much, while two threads that want the same interpreter at once cost more than either does. Notes of slower
-steps are left to the sending thread, which mostly finds the interpreter free."""
+FAST_NS = 2_000_000
+"""The training thread reads its notes itself where steps take less than this, since two threads that want the same
+interpreter at once cost more than either does. Notes of slower steps are left to the sending thread, which mostly finds
+the interpreter free."""
 
-READ_LEAST = 24
-"""Entries below which reading waits for more. These readings are what a fast loop's slowest steps feel; longer ones,
-though in fewer steps (160 and 320 entries), came to more at the 99th percentile."""
+READ_ROW = 16
+"""Entries read in one step: those of a step told in detail and of few marks, and that mostly in a counted one after it,
+so that no step pays for both. Where more than four times as many wait, a quarter of them."""
 
 READ_FROM = 1024
-"""Entries that the training thread reads in any case."""
+"""Entries from which the training thread reads in any case."""
 
-COST_EVERY = 16
+COST_EVERY = 64
 """Looks between two times that the cost of a mark is told."""
 
 SLOW_NS = 20_000_000
@@ -47,19 +48,19 @@ STEADY = 4
 class Decided:
     """What is remembered from one decision to the next: of the looks at the notes, the steps and the cost so far."""
 
-    __slots__ = ("costed", "due", "looked_at", "looks", "pace", "spent_ns", "stepped", "turns")
+    __slots__ = ("asked", "costed", "counted", "due", "looked_at", "looks", "pace", "spent_ns", "stepped", "turns")
 
     def __init__(self) -> None:
         self.pace = Pace()
         self.due = False
         """The next step is told in detail in any case."""
-        self.looks = self.turns = 0
-        self.looked_at = 0
-        """When the notes were looked at last, ns."""
+        self.looks = self.turns = self.counted = 0
+        self.looked_at = self.asked = 0
+        """When the notes were looked at last, ns, and how many batches had been asked for by then."""
         self.stepped = self.costed = 0
         """Steps, and steps told in detail, by then."""
         self.spent_ns = 0
-        """What telling steps with device marks has taken since then."""
+        """What telling steps with device marks has taken since the last that was told."""
 
 
 def passes_over(publisher: Publisher, source: Source) -> bool:
@@ -73,22 +74,34 @@ def passes_over(publisher: Publisher, source: Source) -> bool:
         return False
     publisher.told, publisher.worked = source, False
     publisher.noting = publisher.live = NO_THREAD
+    publisher.tally.begin(publisher.asked_at)
     return True
 
 
-def ask_counted(publisher: Publisher, asked: int) -> None:
-    """The step so far was only counted, and the batch of another such one is asked for."""
-    publisher.asked_at = asked
-    publisher.skip -= 1
-    publisher.asking = True
-
-
-def take_counted(publisher: Publisher, source: Source | None, asked: int) -> None:
-    """That batch is here."""
-    publisher.asking = False
-    publisher.put((TICK, source, asked))
-    if (publisher.skip + 1) % LOOK_EVERY == 0:
-        look(publisher, asked)
+def take_counted(publisher: Publisher, asked: int) -> bool:
+    """The step that ended when this batch, which is here now, was asked for is one more that was only counted. Whether
+    the one that begins with it is another."""
+    tally, skip = publisher.tally, publisher.skip
+    if not skip:  # something unusual came up while it was waited for
+        publisher.put((TICKS, (publisher.told, Row(1, asked, asked)), asked))
+        return True
+    took = asked - tally.last
+    tally.last = asked
+    if took > tally.most:  # noqa: PLR1730 (no call here: see Tally)
+        tally.most = took
+    if took < tally.least:  # noqa: PLR1730
+        tally.least = took
+    if not tally.steps:
+        tally.first = asked
+    tally.steps += 1
+    if skip == 1:
+        return False
+    publisher.skip = skip - 1
+    if asked >= tally.until:
+        hand_over(publisher)
+    if publisher.reads and publisher.entries:
+        read_some(publisher)
+    return True
 
 
 def miss_counted(publisher: Publisher, source: Source | None, asked: int) -> None:
@@ -97,10 +110,42 @@ def miss_counted(publisher: Publisher, source: Source | None, asked: int) -> Non
     publisher.put((REQUEST, source, asked))
 
 
+def hand_over(publisher: Publisher) -> None:
+    """What was counted goes to the step clock, before anything else that is noted."""
+    with publisher.tally.lock:
+        row = publisher.tally.take()
+        if row is not None:
+            publisher.decided.counted += row.steps
+            publisher.put((TICKS, (publisher.told, row), row.last))
+
+
+def take_over(publisher: Publisher, now: int) -> None:
+    """The same, for the sending thread, from a training thread that has been in one step for long. Both locks held."""
+    tally, told = publisher.tally, publisher.told
+    if told is not None and now - tally.last > S and not publisher.entries:
+        row = tally.take()
+        if row is not None:
+            publisher.decided.counted += row.steps
+            publisher.tape.ledger.ticks(told, row)
+
+
+def resume(publisher: Publisher, samples: int | None, now: int) -> None:
+    """The last of them was done as expected, and the batch came at `now` of a step of which all is noted again."""
+    tally = publisher.tally
+    publisher.requests += 1
+    with tally.lock:
+        row = tally.take() or Row(0, tally.last, tally.last)  # the sending thread has taken it
+        publisher.noting = publisher.live = publisher.thread
+        publisher.skip = 0
+        publisher.decided.counted += row.steps
+        publisher.put((RESUME, (publisher.told, row, samples), now))
+
+
 def in_detail(publisher: Publisher, now: int) -> None:
     """Note everything again from `now` on."""
     if not publisher.skip:
         return
+    hand_over(publisher)
     publisher.skip = 0
     publisher.decided.due = True
     publisher.noting = publisher.live = publisher.thread
@@ -114,46 +159,46 @@ def unusual(publisher: Publisher) -> None:
         in_detail(publisher, monotonic_ns())
 
 
-def turned(publisher: Publisher, which: int) -> None:
+def turned(publisher: Publisher, which: int, now: int) -> None:
     """An optimizer (`which`: its id) has stepped where no loader is asked: with that of one of them a step ends."""
-    now, skip = monotonic_ns(), publisher.skip
+    skip, before = publisher.skip, publisher.asked_at
+    decided = publisher.decided
     source = publisher.tape.ledger.bare_of(which)
     if source is not None:
-        if skip > 1 and now - publisher.asked_at < SLOW_NS:
-            publisher.skip = skip - 1
+        publisher.asked_at = now
+        if skip > 1 and now - before < SLOW_NS:
             publisher.worked = False
-            publisher.put((TICK, source, now))
-        elif skip:
+            take_counted(publisher, now)
+            return
+        if skip:
             publisher.worked = True
             in_detail(publisher, now)
             publisher.put((TURN, source, now))
         elif publisher.every > 1 and passes_over(publisher, source):
             publisher.put((COUNT, None, now))
-        publisher.asked_at = now
-    publisher.decided.turns += 1
-    if publisher.decided.turns % LOOK_EVERY == 0:
-        look(publisher, now)
+            return
+    decided.turns += 1
+    if publisher.reads or decided.turns % LOOK_EVERY == 0:
+        look(publisher, now, decided.turns)
 
 
-def look(publisher: Publisher, arrived: int) -> None:
-    """Every LOOK_EVERY batches, one of which `arrived` just now: read the notes? What does all this cost?"""
+def look(publisher: Publisher, arrived: int, asked: int) -> None:
+    """The batch of a step told in detail `arrived` just now, the `asked`th of these: what does telling them cost?"""
     try:
         decided, loop = publisher.decided, publisher.tape.ledger.loop
-        pace = decided.pace
+        pace, asked = decided.pace, asked + decided.counted
         now = monotonic_ns()
-        if not publisher.skip:
-            pace.noted(now - arrived)
+        pace.noted(now - arrived)
         took, decided.looked_at = now - decided.looked_at, now
-        waiting = len(publisher.entries)
-        if waiting >= READ_FROM or (waiting >= READ_LEAST and took < FAST_NS):
-            publisher.read_tape(waiting)
-            done = monotonic_ns()
-            pace.has_read(waiting, done - now)
-            if not publisher.skip:
-                publisher.put((OWN_TIME, now, done))
-        elif took >= FAST_NS:
+        reads = took < FAST_NS * (asked - decided.asked) and loop.regions is None
+        decided.asked = asked
+        if not reads:
             pace.has_read(0, 0)
-        if loop.regions is not None:
+        publisher.reads = reads
+        waiting = len(publisher.entries)
+        if waiting >= (READ_ROW if reads else READ_FROM):
+            read_some(publisher)
+        if loop.detailed > decided.costed and loop.regions is not None:
             pace.took(loop.detailed - decided.costed, decided.spent_ns)
             decided.costed, decided.spent_ns = loop.detailed, 0
         decided.looks += 1
@@ -164,3 +209,16 @@ def look(publisher: Publisher, arrived: int) -> None:
             publisher.every = pace.every
     except Exception as error:
         publisher.fault("steps", error)
+
+
+def read_some(publisher: Publisher) -> None:
+    """Read some of what is noted, on the thread that notes it."""
+    begun, waiting = monotonic_ns(), len(publisher.entries)
+    row = min(waiting, max(READ_ROW, waiting >> 2))
+    publisher.read_tape(row)
+    done = monotonic_ns()
+    publisher.decided.pace.has_read(row, done - begun)
+    if publisher.skip:
+        publisher.tally.own_ns += done - begun
+    else:
+        publisher.put((OWN_TIME, begun, done))

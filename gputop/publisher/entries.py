@@ -9,7 +9,7 @@ Entry = tuple[int, Any, int]
 
 (CPU, REQUEST, CONSTRUCT, ARRIVE, QUEUE, FAIL, CLOSE, BACKWARD, BACKWARD_DONE, OPTIMIZER, OPTIMIZER_DONE) = range(11)
 (SAVE, SAVED, COPIED, SYNCED, BEGIN, END, END_READ, OWN_COST, OWN_TIME, SAY, BATCH, REST) = range(11, 23)
-(COUNT, TICK, TURN, WORKED, EXCHANGE) = range(23, 28)
+(COUNT, TICKS, TURN, WORKED, EXCHANGE, RESUME) = range(23, 29)
 """The kinds of entries. A mark's end is the number after its beginning."""
 
 CPU_FROM_NS = 2_000_000

@@ -14,6 +14,7 @@ from gputop.publisher.loop import Loop, Note
 from gputop.publisher.marks import Token, note_child, open_mark, same_extent, settle
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source, note_site
+from gputop.publisher.tally import Row
 
 CPU_FROM_NS = 2_000_000
 """Steps shorter than this don't say their CPU time: asking the kernel for it costs microseconds."""
@@ -111,10 +112,26 @@ class Ledger:
         elif seg is not None and seg is self.loop.seg and seg.source is self._bare:
             self.loop.begin_counted(seg)
 
+    def ticks(self, source: Source, row: Row) -> None:
+        """A row of such steps has trained, and the next such one began where the last of them ended."""
+        if self._asked is None and not self.loop.count(source, row):
+            for at in row.ends():  # not taken for steps to be counted after all
+                self.tick(source, at)
+
+    def resume(self, source: Source, row: Row, now: int, samples: int | None) -> Segment | None:
+        """The same, but that all is noted again of the next step, whose batch came at `now`. Returns its segment."""
+        if self._asked is None and self.loop.count(source, row):
+            return self.loop.resume(now, samples)
+        for at in row.ends()[:-1]:
+            self.tick(source, at)
+        self.worked(True, row.last)
+        self.request(source, row.last)
+        return self.arrive(now, samples)
+
     def tick(self, source: Source, asked: int) -> None:
         """The next such step begins with the batch asked for at `asked`; the one before has trained."""
         loop = self.loop
-        if self._asked is not None or loop.count(source, asked):
+        if self._asked is not None or loop.count(source, Row(1, asked, asked)):
             return
         train = loop.train
         if train is not None and train is loop.seg and train.source is source:

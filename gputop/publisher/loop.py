@@ -14,6 +14,7 @@ from gputop.publisher.counting import Counting
 from gputop.publisher.levels import LEADS, NO_WORK_NS, UNDECIDED_NS, UNDECIDED_SEGMENTS, Level, merge
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source
+from gputop.publisher.tally import Row
 
 UNTOLD = frozenset({LOOSE, "self", "data"})
 """What a step of which only the time was noted may have for phases: `data` where the pass ended in it. With any other
@@ -94,18 +95,32 @@ class Loop:
             self.marks = seg.marks
             self.detailed += 1
 
-    def count(self, source: Source, asked: int) -> bool:
-        """The step in which nothing but its time was noted has trained, and the next such one begins. False: decide."""
+    def count(self, source: Source, row: Row) -> bool:
+        """Steps in which nothing but their time was noted have trained, from the open one on, and the next such one
+        begins. False: decide."""
         train = self.train
         if train is None or train is not self.seg or train.source is not source or not self._untold(train):
             return False
-        if self.counting is not None:
-            self.counting.count(train.start, asked)
-        self.steps += 1
-        train.start = train.since = train.arrived = asked
+        if row.steps and self.counting is not None:
+            self.counting.count(train.start, row)
+        self.steps += row.steps
+        train.start = train.since = train.arrived = row.last
         train.work = False
         train.phases.clear()
         return True
+
+    def resume(self, now: int, samples: int | None) -> Segment | None:
+        """Of the step that has just begun all is noted again; its batch came at `now`."""
+        seg = self.train
+        if seg is not None:
+            seg.counted = False
+            seg.cpu_from = self._cpu_clock()
+            seg.source.steady += 1
+            seg.batches = seg.marks = 1
+            seg.samples = samples
+            seg.phases["data"] = now - seg.start
+            seg.arrived = seg.since = now
+        return seg
 
     def begin_counted(self, seg: Segment) -> None:
         """Of the step that has just begun with this segment only the time is noted."""
@@ -373,7 +388,7 @@ class Loop:
             self.steps += 1
             if self.counts and self.counting is not None:
                 if self._untold(seg):
-                    self.counting.count(seg.start, seg.end)
+                    self.counting.count(seg.start, Row(1, seg.end, seg.end))
                     return
                 if not seg.counted and not seg.partial:
                     self.counting.learn(seg)

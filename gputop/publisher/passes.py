@@ -12,11 +12,11 @@ from gputop.publisher.core import Publisher
 from gputop.publisher.detail import (
     LOOK_EVERY,
     SLOW_NS,
-    ask_counted,
     in_detail,
     look,
     miss_counted,
     passes_over,
+    resume,
     take_counted,
     unusual,
 )
@@ -67,15 +67,22 @@ class Pass(Generic[T]):
         skip = publisher.skip
         if skip:
             asked = monotonic_ns()
-            if skip > 1 and source is publisher.told and asked - publisher.asked_at < SLOW_NS:
-                ask_counted(publisher, asked)
+            most = SLOW_NS if skip > 1 else publisher.resumes_ns
+            if source is publisher.told and asked - publisher.asked_at < most:
+                publisher.asked_at = asked
+                publisher.asking = True
                 try:
                     item = next(self._iterator)
                 except BaseException as error:
                     miss_counted(publisher, source, asked)
                     _failed(publisher, source, exhausted=isinstance(error, StopIteration))
                     raise
-                take_counted(publisher, source, asked)
+                publisher.asking = False
+                if take_counted(publisher, asked):
+                    return item
+                now = monotonic_ns()
+                resume(publisher, _samples(item), now)
+                self._tell(publisher, now)
                 return item
             in_detail(publisher, asked)
         asked = monotonic_ns()
@@ -91,21 +98,25 @@ class Pass(Generic[T]):
             _failed(publisher, source, exhausted=isinstance(error, StopIteration))
             raise
         publisher.asking = False
-        publisher.requests = requests = publisher.requests + 1
+        publisher.requests += 1
         now = monotonic_ns()
         if publisher.every > 1 and passes_over(publisher, source):
             publisher.put((COUNT, None, now))
             return item
-        publisher.put((ARRIVE, None if type(item) in NOT_A_BATCH else samples_of(item), now))
+        publisher.put((ARRIVE, _samples(item), now))
         if slow:
             shapes = publisher.shapes.see(source.loader_id, item)
             if shapes is not None:
                 publisher.put((QUEUE, {"shapes": shapes}, now))
+        self._tell(publisher, now)
+        return item
+
+    def _tell(self, publisher: Publisher, now: int) -> None:
+        """The item is here, of a step told in detail."""
         if self._counts:
             _queue(publisher, self._iterable)
-        if requests % LOOK_EVERY == 0:
-            look(publisher, now)
-        return item
+        if publisher.reads or publisher.requests % LOOK_EVERY == 0:
+            look(publisher, now, publisher.requests)
 
     def close(self) -> None:
         """End the pass early; what it iterates over is closed too where it can be."""
@@ -126,6 +137,11 @@ class Pass(Generic[T]):
                 publisher.put((CLOSE, source, monotonic_ns()))
         except Exception as error:
             confess("steps", error)
+
+
+def _samples(item: Any) -> int | None:
+    """How many samples an item holds."""
+    return None if type(item) in NOT_A_BATCH else samples_of(item)
 
 
 def _begin(iterable: Any) -> tuple[Publisher | None, Source | None]:

@@ -1,5 +1,8 @@
 """The way of nearly every step, read in one go: a batch of the same loader, and marks that nest.
 
+A fast loop reads its notes in one of its own steps, where none of this is in the processor's caches: what counts is how
+much code and data it goes through.
+
 Does what the step clock does with the same entries one by one, with its state in local variables; at the first entry
 that is anything else it puts the state back and leaves that entry to the step clock.
 """
@@ -8,7 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gputop.publisher.entries import ARRIVE, BACKWARD, BEGIN, END, OPTIMIZER, OWN_TIME, QUEUE, REQUEST, Entry
+from gputop.publisher.entries import (
+    ARRIVE,
+    BACKWARD,
+    BEGIN,
+    COUNT,
+    END,
+    OPTIMIZER,
+    OWN_TIME,
+    QUEUE,
+    REQUEST,
+    RESUME,
+    Entry,
+)
 from gputop.publisher.ledger import CPU_FROM_NS, TELLING
 from gputop.publisher.marks import note_child, same_extent
 from gputop.publisher.segment import LOOSE, Segment
@@ -21,28 +36,44 @@ Open = tuple[int, str, str, int]
 
 
 def read_plain(tape: Tape, entries: list[Entry], at: int) -> int:
-    """Read from `entries[at]`, a request, as far as all is plain; returns where the first entry is that is not."""
+    """Read from `entries[at]`, where a step begins, as far as all is plain; returns where the first entry is that is
+    not."""
     ledger, loop = tape.ledger, tape.ledger.loop
     seg = loop.seg
     if seg is None or seg is not loop.train or loop.regions is not None or ledger._asked is not None or ledger._turns:
         return at
     opens: list[Open] = []
-    while (follows := _follows(tape, seg, entries, at)) is not None:
-        seg, now = follows
-        at = _read_marks(tape, seg, entries, at + 2, now, opens)
+    while at < len(entries):
+        resumes = entries[at][0] == RESUME
+        begun = _resumed(tape, entries[at]) if resumes else _followed(tape, seg, entries, at)
+        if begun is None:
+            break
+        seg, now = begun
+        at = _read_marks(tape, seg, entries, at + (1 if resumes else 2), now, opens)
         if opens:
             break
     _put_back(tape, seg, opens)
     return at
 
 
-def _follows(tape: Tape, train: Segment, entries: list[Entry], at: int) -> tuple[Segment, int] | None:
+def _resumed(tape: Tape, entry: Entry) -> tuple[Segment, int] | None:
+    """The segment of a step told in detail after counted ones, and when its batch came; None where not plain."""
+    _, (source, row, samples), now = entry
+    loop = tape.ledger.loop
+    seg = loop.resume(now, samples) if loop.count(source, row) else None
+    if seg is None:
+        return None
+    tape.seg, tape.cpu = seg, None
+    return seg, now
+
+
+def _followed(tape: Tape, train: Segment, entries: list[Entry], at: int) -> tuple[Segment, int] | None:
     """The segment of the step that a request and the batch's arrival begin, and when; None where that is not plain."""
     if at + 1 >= len(entries):
         return None
     op, source, asked = entries[at]
     arrived, samples, now = entries[at + 1]
-    if op != REQUEST or arrived != ARRIVE:
+    if op != REQUEST or arrived not in (ARRIVE, COUNT):
         return None
     loop = tape.ledger.loop
     if train.top != LOOSE:  # what no mark covers is dropped with the segment's end
@@ -55,8 +86,12 @@ def _follows(tape: Tape, train: Segment, entries: list[Entry], at: int) -> tuple
     seg.batches = seg.marks = 1
     seg.phases["data"] = now - asked
     seg.arrived = seg.since = now
-    seg.samples = samples
-    tape.seg = seg
+    if arrived == COUNT:
+        loop.begin_counted(seg)
+        tape.seg = None
+    else:
+        seg.samples = samples
+        tape.seg = seg
     return seg, now
 
 

@@ -283,7 +283,7 @@ class Sender:
             Alive(
                 t=publisher.to_epoch(now),
                 run_id=publisher.run_id,
-                steps=publisher.tape.ledger.loop.steps,
+                steps=publisher.steps,
                 open_phase=phase[0] if phase else None,
                 open_since_ns=publisher.to_epoch(phase[1]) if phase else None,
                 dropped=ring.dropped or None,

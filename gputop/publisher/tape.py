@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from gputop.publisher.entries import REQUEST, Entry
+from gputop.publisher.entries import REQUEST, RESUME, Entry
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.marks import Token
 from gputop.publisher.plain import read_plain
 from gputop.publisher.segment import Segment, Source
+from gputop.publisher.tally import Row
 
 MAX_OPEN = 8
 """Optimizer steps that may be open: those that raised never came back for theirs."""
@@ -58,7 +59,7 @@ class Tape:
         at = 0
         while at < len(row):
             op, what, now = row[at]
-            if op == REQUEST:
+            if op in (REQUEST, RESUME):
                 went = read_plain(self, row, at)
                 if went > at:
                     at = went
@@ -258,10 +259,17 @@ def count(tape: Tape, _: None, now: int) -> None:
     tape.seg = None
 
 
-def tick(tape: Tape, source: Source, asked: int) -> None:
-    """The next such step began; the one before has trained."""
+def ticks(tape: Tape, what: tuple[Source, Row], now: int) -> None:
+    """A row of such steps is over, all of which have trained, and the next such one has begun."""
     tape.cpu = None
-    tape.ledger.tick(source, asked)
+    tape.ledger.ticks(*what)
+
+
+def resume(tape: Tape, what: tuple[Source, Row, int | None], now: int) -> None:
+    """A row of such steps is over, and the batch is there of a step of which all is noted again."""
+    source, row, samples = what
+    tape.seg = tape.ledger.resume(source, row, now, samples)
+    tape.cpu = None
 
 
 def turn(tape: Tape, source: Source, now: int) -> None:
@@ -300,9 +308,10 @@ OPS: list[Callable[[Tape, Any, int], None]] = [
     batch,
     rest,
     count,
-    tick,
+    ticks,
     turn,
     worked,
     exchange,
+    resume,
 ]
 """What reads each kind of entry, by its number."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from gputop.publisher.counting import Counting, Sums
 from gputop.publisher.regions import MAX_MARKS, Regions
 from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
+from gputop.publisher.tally import LONGEST, Row, Tally
 from gputop.publisher.tape import OPS
 from tests.publisher.driver import MS, Acted
 from tests.publisher.test_regions import Queue
@@ -81,28 +83,47 @@ class Backed(Acted):
         self.pace = pace.Pace()
         self.pace.every = k
         self.skip = 0
+        self.ends: list[int] = []
+        """When the counted steps ended that the step clock has not been told of yet."""
+
+    def row(self) -> Row:
+        """These steps as one row."""
+        ends, self.ends = self.ends, []
+        took = [end - start for start, end in pairwise(ends)]
+        return Row(len(ends), ends[0], ends[-1], min(took, default=LONGEST), max(took, default=0))
+
+    def in_detail(self) -> None:
+        """All is noted again from now on, of a step that has trained."""
+        self.skip = 0
+        if self.ends:
+            self.ledger.ticks(self.source, self.row())
+        self.ledger.worked(True, self.now)
 
     def plain_step(self, source: Source, parts: list[tuple[str, float]]) -> None:
         """A step of a batch in 1 ms and these parts, in detail or counted, as it falls."""
+        self.source = source
         if self.skip > 1:
             self.skip -= 1
-            self.ledger.tick(source, self.now)
+            self.ends.append(self.now)
             self.work(1 + sum(ms for _, ms in parts))
             return
-        if self.skip:
+        if self.skip and self.ledger.loop.regions is None:
             self.skip = 0
-            self.ledger.worked(True, self.now)
-            told = True
+            self.ends.append(self.now)
+            self.work(1)
+            self.ledger.resume(source, self.row(), self.now, 4)
         else:
-            told = source.steady < 4
-        self.ledger.request(source, self.now)
-        self.work(1)
-        if not told and (skip := self.pace.pass_over()):
-            self.skip = skip
-            self.ledger.count(self.now)
-            self.work(sum(ms for _, ms in parts))
-            return
-        self.ledger.arrive(self.now, 4)
+            told = self.skip or source.steady < 4
+            if self.skip:
+                self.in_detail()
+            self.ledger.request(source, self.now)
+            self.work(1)
+            if not told and (skip := self.pace.pass_over()):
+                self.skip = skip
+                self.ledger.count(self.now)
+                self.work(sum(ms for _, ms in parts))
+                return
+            self.ledger.arrive(self.now, 4)
         for name, ms in parts:
             if name == "backward":
                 self.backward(ms)
@@ -121,7 +142,7 @@ def acted(k: int, steps: int = 4_000) -> tuple[list[Segment], list[Sums], int]:
     for n in range(steps):
         log = [("log", 6.0)] if n % 10 == 0 else []
         loop.plain_step(source, [("", 2), ("backward", 3), ("optimizer", 1), *log])
-    loop.ledger.worked(True, loop.now)
+    loop.in_detail()
     loop.ledger.finish(loop.now)
     return loop.steps, loop.given, loop.now
 
@@ -152,12 +173,11 @@ def timed_loop(k: int, steps: int, rare: str = "") -> tuple[Backed, Queue]:
         queue.launch(0.5)
         loop.plain_step(source, [("", 2), ("backward", 3), ("optimizer", 1)])
         if rare and n % 50 == 49:
-            loop.skip = 0
-            loop.ledger.worked(True, loop.now)
+            loop.in_detail()
             token = loop.ledger.save(loop.now)
             loop.work(20)
             loop.ledger.done(token, rare, loop.now)
-    loop.ledger.worked(True, loop.now)
+    loop.in_detail()
     loop.ledger.finish(loop.now)
     return loop, queue
 
@@ -183,7 +203,7 @@ def test_sums_lie_within_seconds_of_the_epoch() -> None:
     given: Given = []
     counting = Counting(given.append, offset_ns=300 * MS)
     for at in range(0, 2_000, 100):
-        counting.count(at * MS, (at + 100) * MS)
+        counting.count(at * MS, Row(1, (at + 100) * MS, (at + 100) * MS))
     counting.flush()
     assert [(one.start // MS, one.steps) for one in given] == [(0, 7), (700, 10), (1700, 3)]
 
@@ -191,11 +211,69 @@ def test_sums_lie_within_seconds_of_the_epoch() -> None:
 def test_an_open_second_waits_until_it_has_long_been_over() -> None:
     given: Given = []
     counting = Counting(given.append)
-    counting.count(0, 5 * MS)
+    counting.count(0, Row(1, 5 * MS, 5 * MS))
     counting.flush(1_500 * MS)
     assert given == []
     counting.flush(2_000 * MS)
     assert [one.steps for one in given] == [1]
+
+
+def test_a_row_of_steps_is_summed_as_its_steps_are_one_by_one() -> None:
+    ends = [3 * MS, 4 * MS, 9 * MS, 11 * MS]
+    row = Row(len(ends), ends[0], ends[-1], MS, 5 * MS, own_ns=MS)
+    told: list[Given] = [[], []]
+    for given in told:
+        counting = Counting(given.append)
+        seg = Segment(0, Source(0), None)
+        seg.end, seg.samples, seg.phases = 2 * MS, 4, {"data": MS, "self": MS}
+        counting.learn(seg)
+        if given is told[0]:
+            counting.count(0, row)
+        else:
+            for start, end in pairwise([0, *ends]):
+                counting.count(start, Row(1, end, end, own_ns=MS // 4))
+        counting.flush()
+    assert told[0][0].record("r", 0) == told[1][0].record("r", 0)
+    fold = told[0][0].record("r", 0)
+    assert (fold.steps, fold.dur_ns, fold.min_ns, fold.max_ns, fold.samples) == (4, 11 * MS, MS, 5 * MS, 16)
+    assert fold.phases_ns == {"data": 10 * MS, "self": MS}, "what was read of the publisher's own notes is its own time"
+
+
+def test_steps_that_can_not_be_counted_after_all_are_steps_all_the_same() -> None:
+    loop = Backed(1)
+    source, other = loop.construct(Source(0)), Source(1)
+    loop.train_step(source)
+    loop.construct(other)
+    loop.batch(other, 1)
+    loop.work(10)
+    loop.ledger.ticks(source, Row(3, loop.now, loop.now + 20 * MS, 10 * MS, 10 * MS))
+    loop.work(25)
+    loop.ledger.resume(source, Row(2, loop.now, loop.now + 5 * MS), loop.now + 6 * MS, 4)
+    loop.work(10)
+    loop.backward(1)
+    loop.finish()
+    train = [seg for seg in loop.steps if seg.source is source]
+    assert count(train, loop.given) == 1 + 3 + 2
+    assert sum(seg.end - seg.start for seg in train) + sum(one.dur_ns for one in loop.given) == loop.now
+
+
+def tallied(ends: list[int], offset: int = 0) -> Tally:
+    """A tally of steps that ended then, the first of which began at the first of these."""
+    tally = Tally(offset)
+    tally.begin(ends[0])
+    for start, end in pairwise(ends):
+        tally.first = tally.first if tally.steps else end
+        tally.last, tally.steps = end, tally.steps + 1
+        tally.least, tally.most = min(tally.least, end - start), max(tally.most, end - start)
+    return tally
+
+
+def test_a_row_goes_on_where_the_last_one_ended() -> None:
+    tally = tallied([5 * MS, 6 * MS, 9 * MS], offset=2 * MS)
+    assert tally.until == 998 * MS
+    assert tally.take() == Row(2, 6 * MS, 9 * MS, MS, 3 * MS)
+    assert tally.take() is None
+    assert tally.last == 9 * MS
 
 
 def test_a_viewer_that_comes_late_learns_of_counted_steps_apart_from_the_others() -> None:
@@ -427,6 +505,101 @@ def test_what_is_open_is_told_as_the_wait_for_data_where_it_is_that(backed_off: 
     core.current.stop()
     assert seen
     assert {phase for phase, _ in seen} == {"data"}
+
+
+def test_counted_steps_are_told_of_while_the_training_stands_still(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(64)
+    gone: list[int] = []
+    for n in gputop.steps(range(400)):
+        with gputop.phase("backward"):
+            pass
+        publisher = core.current
+        assert publisher is not None
+        if n == 200:
+            publisher.catch_up()
+            held, done = publisher.tally.steps, publisher.steps
+            assert publisher.skip > 2
+            assert held > 0
+            publisher.end_second(publisher.tally.last + 500 * MS)
+            assert publisher.tally.steps == held, "it may go on any moment"
+            publisher.end_second(publisher.tally.last + 2_500 * MS)
+            assert publisher.tally.steps == 0
+            assert (
+                publisher.steps
+                == done
+                == sum(one.steps for one in emitted if isinstance(one, Sums))
+                + sum(isinstance(one, Segment) for one in emitted)
+            )
+            gone.append(done)
+    steps, sums = over(emitted)
+    assert gone == [200]
+    assert count(steps, sums) == 400
+
+
+def test_what_comes_up_while_a_counted_step_waits_is_told_and_no_step_is_lost(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(64)
+
+    class Nested(torch.utils.data.Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 300
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            if index % 20 == 19:
+                next(iter(DataLoader(TensorDataset(torch.zeros(2, 8)))))
+            return torch.zeros(8)
+
+    gputop.watch()
+    model, optimizer, _ = parts()
+    for x in DataLoader(Nested()):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    steps, sums = over(emitted)
+    assert sums
+    assert count(steps, sums) == 300
+
+
+def test_a_file_saved_in_a_counted_step_is_told(
+    emitted: Given, backed_off: Callable[[int], None], tmp_path: Path
+) -> None:
+    backed_off(64)
+    gputop.watch()
+    model, optimizer, loader = parts()
+    for n, (x,) in enumerate(loader):
+        model(x).mean().backward()
+        optimizer.step()
+        if n % 50 == 40:
+            torch.save(model.state_dict(), tmp_path / "model.pt")
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 150
+    assert [seg.n for seg in steps if "checkpoint" in seg.phases] == [40, 90, 140]
+
+
+def test_a_fast_loop_reads_a_few_notes_a_step_and_never_many_at_once(
+    emitted: Given, backed_off: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backed_off(4)
+    rows: list[int] = []
+    plain = core.Publisher.read_tape
+
+    def read(self: core.Publisher, limit: int) -> bool:
+        if self.mine():
+            rows.append(min(limit, len(self.entries)))
+        return plain(self, limit)
+
+    monkeypatch.setattr(core.Publisher, "read_tape", read)
+    for _ in gputop.steps(range(2_000)):
+        for name in ("h2d", "forward", "backward", "optimizer", "log"):
+            with gputop.phase(name):
+                pass
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 2_000
+    assert len(rows) > 200
+    assert max(rows) <= detail.READ_ROW + 4
 
 
 def test_the_run_says_how_many_steps_are_told_and_when_that_has_changed(backed_off: Callable[[int], None]) -> None:

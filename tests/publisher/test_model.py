@@ -205,6 +205,38 @@ def test_closures_are_one_step_each(emitted: list[Segment]) -> None:
     assert all({"forward", "backward", "optimizer"} <= set(seg.phases) for seg in emitted)
 
 
+@pytest.mark.parametrize("place", ["forward", "backward", "after"])
+def test_a_closure_that_raises_leaves_the_next_backward_a_micro_step(emitted: list[Segment], place: str) -> None:
+    pub = gputop.watch()
+    net = Net()
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=3)
+    for n, (x,) in enumerate(loader()):
+
+        def closure(x: torch.Tensor = x, n: int = n) -> torch.Tensor:
+            optimizer.zero_grad()
+            assert place != "forward" or n != 1
+            loss: torch.Tensor = net(x).square().mean()
+            if place == "backward" and n == 1:
+                loss.register_hook(lambda _: 1 / 0)
+            loss.backward()
+            assert place != "after" or n != 1
+            return loss
+
+        if n == 2:
+            net(x).mean().backward()
+            continue
+        try:
+            optimizer.step(closure)  # type: ignore[no-untyped-call]
+        except (AssertionError, ZeroDivisionError):
+            assert n == 1
+    pub.stop()
+    train = [seg for seg in emitted if seg.work]
+    assert [seg.optimizer for seg in train[-2:]] == [False, True]
+    assert place != "backward" or not train[-3].optimizer
+    assert "optimizer" not in train[-2].phases
+    assert {"forward", "backward", "optimizer"} <= set(train[-1].phases)
+
+
 def test_a_step_that_the_scaler_skips_is_no_optimizer_step(emitted: list[Segment]) -> None:
     pub = gputop.watch()
     net = Net()

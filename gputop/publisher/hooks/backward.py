@@ -30,19 +30,23 @@ def install(publisher: Publisher) -> Callable[[], None]:
                 return original(*args, **kwargs)
             if inside or (get_ident() != publisher.live and not publisher.trains()):
                 return original(*args, **kwargs)
-            inside, hooked = True, None
+            inside, hooked, whole = True, None, False
             try:  # from here on: an interrupt may strike between any two calls
                 publisher.put((BACKWARD, None, monotonic_ns()))
                 hooked = exchange.watch(args[0] if args else kwargs.get("tensors"))
-                return original(*args, **kwargs)
+                out = original(*args, **kwargs)
+                whole = True
+                return out
             finally:
                 inside = False
                 if hooked is not None:
                     hooked.remove()
                 publisher.put((BACKWARD_DONE, None, monotonic_ns()))
-                if publisher.closure is not None:
-                    publisher.put((OPTIMIZER, publisher.closure, monotonic_ns()))
+                closure = publisher.closure
+                if whole and closure is not None:
                     publisher.closure = None
+                    if closure.running(sys._getframe(1)):
+                        publisher.put((OPTIMIZER, closure.optimizer, monotonic_ns()))
 
         return backward
 

@@ -8,6 +8,7 @@ from time import monotonic_ns
 from typing import Any
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.detail import unusual
 from gputop.publisher.entries import SAVE, SAVED
 from gputop.publisher.hooks.patch import replace
 
@@ -24,6 +25,7 @@ def saving(publisher: Publisher) -> Callable[[Callable[..., Any]], Callable[...,
         def save(*args: Any, **kwargs: Any) -> Any:
             if publisher.saving or not publisher.mine():
                 return original(*args, **kwargs)
+            unusual(publisher)
             start = monotonic_ns()
             publisher.saving = True
             try:

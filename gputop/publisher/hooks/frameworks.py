@@ -13,6 +13,7 @@ from time import monotonic_ns
 from typing import Any, NamedTuple
 
 from gputop.publisher.core import Publisher
+from gputop.publisher.detail import unusual
 from gputop.publisher.entries import BEGIN, END
 from gputop.publisher.hooks.checkpoint import saving
 from gputop.publisher.hooks.patch import all_of, replace
@@ -78,6 +79,7 @@ def _within(publisher: Publisher, phase: str) -> Callable[[Callable[..., Any]], 
         def timed(*args: Any, **kwargs: Any) -> Any:
             if not publisher.mine():
                 return original(*args, **kwargs)
+            unusual(publisher)
             publisher.put((BEGIN, phase, monotonic_ns()))
             try:
                 return original(*args, **kwargs)

@@ -15,11 +15,11 @@ from gputop.publisher.core import Publisher
 from gputop.publisher.detail import (
     LOOK_EVERY,
     SLOW_NS,
-    ask_counted,
     in_detail,
     look,
     miss_counted,
     passes_over,
+    resume,
     take_counted,
     unusual,
 )
@@ -65,9 +65,12 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
         skip = publisher.skip
         if skip:
             asked = monotonic_ns()
-            if skip > 1 and source is publisher.told and publisher.worked and asked - publisher.asked_at < SLOW_NS:
-                ask_counted(publisher, asked)
+            most = SLOW_NS if skip > 1 else publisher.resumes_ns
+            if source is publisher.told and publisher.worked and asked - publisher.asked_at < most:
+                ready = _ready(self) if skip == 1 and self._num_workers else None
+                publisher.asked_at = asked
                 publisher.worked = False
+                publisher.asking = True
                 try:
                     batch = original(self)
                 except BaseException as error:
@@ -75,7 +78,12 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
                     miss_counted(publisher, source, asked)
                     _ended(publisher, workers, self, source, error)
                     raise
-                take_counted(publisher, source, asked)
+                publisher.asking = False
+                if take_counted(publisher, asked):
+                    return batch
+                now = monotonic_ns()
+                resume(publisher, _samples(batch), now)
+                _tell(publisher, self, ready, asked, now)
                 return batch
             in_detail(publisher, asked)
         ready = _ready(self) if self._num_workers else None
@@ -92,25 +100,34 @@ def _next(publisher: Publisher, workers: Workers, original: Callable[[Any], Any]
             _ended(publisher, workers, self, source, error)
             raise
         publisher.asking = False
-        publisher.requests = requests = publisher.requests + 1
+        publisher.requests += 1
         now = monotonic_ns()
         if publisher.every > 1 and passes_over(publisher, source):
             publisher.put((COUNT, None, now))
             return batch
-        try:  # nearly every batch is a list of tensors
-            samples = batch[0].shape[0] if type(batch) is list else samples_of(batch)
-        except Exception:
-            samples = samples_of(batch)
-        publisher.put((ARRIVE, samples, now))
+        publisher.put((ARRIVE, _samples(batch), now))
         if slow and (shapes := publisher.shapes.see(source.loader_id, batch)) is not None:
             publisher.put((QUEUE, {"shapes": shapes}, now))
-        if ready is not None:
-            _tell_queue(publisher, self, ready, now - asked)
-        if requests % LOOK_EVERY == 0:
-            look(publisher, now)
+        _tell(publisher, self, ready, asked, now)
         return batch
 
     return __next__
+
+
+def _samples(batch: Any) -> int | None:
+    """How many samples a batch holds; nearly every one is a list of tensors."""
+    try:
+        return batch[0].shape[0] if type(batch) is list else samples_of(batch)
+    except Exception:
+        return samples_of(batch)
+
+
+def _tell(publisher: Publisher, iterator: Any, ready: int | None, asked: int, now: int) -> None:
+    """The batch asked for at `asked` is here, of a step told in detail."""
+    if ready is not None:
+        _tell_queue(publisher, iterator, ready, now - asked)
+    if publisher.reads or publisher.requests % LOOK_EVERY == 0:
+        look(publisher, now, publisher.requests)
 
 
 def _ended(publisher: Publisher, workers: Workers, iterator: Any, source: Source, error: BaseException) -> None:

@@ -8,7 +8,7 @@ from threading import get_ident
 from time import monotonic_ns, thread_time_ns, time_ns
 from typing import Any
 
-from gputop.publisher.core import Publisher
+from gputop.publisher.core import Closure, Publisher
 from gputop.publisher.detail import turned
 from gputop.publisher.entries import CPU_FROM_NS, OPTIMIZER, OPTIMIZER_DONE
 from gputop.publisher.hooks.model import Trained
@@ -28,24 +28,25 @@ def install(publisher: Publisher) -> Callable[[], None]:
         if get_ident() == publisher.live or publisher.trains():
             publisher.closure = None
             if (kwargs or len(args) > 1) and _with_closure(args, kwargs):
-                publisher.closure = id(optimizer)  # forward and backward come first, inside of it
+                publisher.closure = Closure(id(optimizer), sys._getframe(1).f_code)  # forward and backward come first
                 return
             publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if publisher.skip:
             if not publisher.requests and publisher.mine():
-                turned(publisher, id(optimizer))
+                turned(publisher, id(optimizer), monotonic_ns())
             return
         if get_ident() == publisher.live:
             if publisher.closure is not None:
                 publisher.closure = None
                 publisher.put((OPTIMIZER, id(optimizer), monotonic_ns()))
-            publisher.put((OPTIMIZER_DONE, None if publisher.requests else _cpu(publisher), monotonic_ns()))
+            cpu, now = None if publisher.requests else _cpu(publisher), monotonic_ns()
+            publisher.put((OPTIMIZER_DONE, cpu, now))
             if id(optimizer) not in told:
                 tell(optimizer)
             if not publisher.requests:
-                turned(publisher, id(optimizer))
+                turned(publisher, id(optimizer), now)
 
     def tell(optimizer: Any) -> None:
         """Of several optimizers the first is told at once, the others together, when one steps again."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from gputop.publisher import api, core
 from gputop.publisher.core import Publisher
+from gputop.publisher.detail import unusual
 from gputop.publisher.entries import BATCH, BEGIN, CLOSE, END, SAY
 from gputop.publisher.hooks.batch import samples_of
 from gputop.publisher.oath import confess
@@ -89,6 +90,7 @@ class Telling:
         publisher = _mine()
         if publisher is None or hook in publisher.hooks or (publisher.skip and name != "eval"):
             return
+        unusual(publisher)
         self._open.append(name)
         publisher.put((BEGIN, name, monotonic_ns()))
 
@@ -98,6 +100,8 @@ class Telling:
         if publisher is None or name not in self._open:
             return
         self._open.remove(name)
+        if publisher.skip:
+            return
         publisher.put((END, name, monotonic_ns()))
 
     def inside(self, name: str) -> bool:
