@@ -46,7 +46,9 @@ class Feed:
         monotonic: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.source = source
-        self.watch = Watch(source.name, column_ns=column_ns, hostname=hostname, simulated=source.simulated)
+        transport = source.transport()
+        self.watch = Watch(source.name, column_ns=column_ns, hostname=hostname, simulated=source.simulated,
+                           awaits=transport is None and not source.simulated)  # fmt: skip
         self.fault: BaseException | None = None
         self._troubles: dict[str, None] = {}
         self._clock, self._monotonic = source.clock, monotonic
@@ -56,7 +58,7 @@ class Feed:
         self._fresh = threading.Condition()
         self._orders: deque[Callable[[], None]] = deque()
         self._look = LookBack(self.watch, source.clock)
-        self._transport: Transport = source.transport() or self._look
+        self._transport: Transport = transport or self._look
         self._axis = Axis(self._transport)
         self._taping = Taping()
         self._next_judge = self._next_view = 0

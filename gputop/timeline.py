@@ -9,6 +9,7 @@ from collections import deque
 from typing import TypeVar
 
 from gputop import visible
+from gputop.job import SHOWN, Job
 from gputop.pids import Pid
 from gputop.recording.past import WORKER, WORKER_NS, Past
 from gputop.records import (
@@ -39,9 +40,6 @@ R = TypeVar("R", bound=Record)
 
 EXACT_STEPS_ALL = 50_000
 """Exact steps kept for all ranks together: about 32 MB at some 650 bytes a step."""
-
-MAX_PEERS = 32
-"""Other ranks that a window shows, evenly taken from all there are: enough to tell a straggler from a collective."""
 
 ALIVES_RUNS = 64
 """With more ranks than this only the latest sign of life of each is held."""
@@ -77,6 +75,7 @@ class Timeline:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._early: deque[Record] = deque(maxlen=1024)
+        self._jobs: tuple[int, int, dict[tuple[str | None, int | None], Job]] = (0, 0, {})
 
     def restore(self, past: Past) -> None:
         """Begin with a moment of a recording. The timeline must be empty; its columns must be as wide as the past's."""
@@ -221,7 +220,7 @@ class Timeline:
         """The run's last seconds up to `now_ns`, or with `whole` all that is held exactly. Raises KeyError."""
         track, asked_ns = self.runs[run_id], now_ns
         now_ns = min(now_ns, self.lived_until(track, now_ns))
-        job = self._job(track)
+        job, beside = self._shown(track, asked_ns)
         since = min((t for one in job if (t := one.period_since(now_ns)) is not None), default=None)
         steps = track.held(now_ns) if whole else track.recent(now_ns, since)
         from_ns = min(steps[0].t, now_ns - WINDOW_NS) if steps else now_ns - WINDOW_NS
@@ -255,6 +254,7 @@ class Timeline:
             samplers=tuple(self.samplers.values()),
             peers=tuple(one.peer(now_ns, since) for one in job[1:]),
             own=track.peer(now_ns, since) if job[1:] and not whole else None,
+            beside=beside,
             ended=track.ended is not None,
             error=_error(gpu, min(asked_ns, now_ns + AFTERMATH_NS)) if gpu else None,
         )
@@ -305,14 +305,26 @@ class Timeline:
             return Pid(track.process[-1].pid, run.start_ticks or track.process[-1].start_ticks)
         return _pid_of(run) if not gpus or any(gpu.host == run.host for gpu in gpus) else None
 
-    def _job(self, track: RunTrack) -> list[RunTrack]:
-        """The run and the other ranks of its job that its window shows."""
+    def job(self, run: Run, now_ns: int) -> Job:
+        """The ranks of a run's job that go on, as they stand at a moment."""
+        asked = (now_ns, len(self.runs))
+        if self._jobs[:2] != asked:
+            self._jobs = (*asked, {})
+        jobs, key = self._jobs[2], (run.script, run.world_size)
+        if key not in jobs:
+            going = [one for one in self.runs.values() if one.ended is None]
+            jobs[key] = Job((one for one in going if (one.run.script, one.run.world_size) == key), now_ns)
+        return jobs[key]
+
+    def _shown(self, track: RunTrack, now_ns: int) -> tuple[list[RunTrack], bool]:
+        """The run and the other ranks of its job that its window shows; whether theirs show the same without it."""
         run = track.run
         if (run.world_size or 1) < 2:
-            return [track]
-        others = [other for other in self.runs.values() if other is not track and _same_job(run, other)]
-        stride = -(-len(others) // MAX_PEERS) if others else 1
-        return [track, *others[::stride]]
+            return [track], False
+        if len(self.runs) > SHOWN and len((job := self.job(run, now_ns)).tracks) > SHOWN:
+            others = [other for other in job.shown if other is not track and other.run.rank != run.rank]
+            return [track, *others], track not in job.shown
+        return [track, *(other for other in self.runs.values() if other is not track and _same_job(run, other))], False
 
 
 def _same_job(run: Run, other: RunTrack) -> bool:

@@ -228,6 +228,8 @@ class RunTrack:
     def period_since(self, now_ns: int) -> int | None:
         """When the last but one step with an evaluation or a save of note began, or the only one, or the earliest of
         the last few long ones; None where no window reaches it."""
+        if not self._episodes and not self._long:
+            return None
         ended = [step for step in self._episodes if step.t + step.dur_ns <= now_ns and self.kind(step) != "eval"]
         found = [step.t for step in ended[-2:][:1] if self._reaches(step, now_ns)]
         long = [step for step in self._long if step.t + step.dur_ns <= now_ns and self._reaches(step, now_ns)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from gputop.diagnosis.verdict import Judge, judge_idle
+from gputop.job import Job
 from gputop.recording.past import Past, RunPast
 from gputop.recording.state import RecordingState
 from gputop.records import AnyRecord, Verdict
@@ -26,8 +27,9 @@ SHORT_COLUMNS = 60
 MANY = 16
 """Runs that are drawn afresh for each view; with more, each is drawn when it is judged."""
 
-JUDGED_AT_ONCE = 64
-"""Runs judged in one tick: with more, they take turns, so that a thousand ranks cost no more than these."""
+JUDGED_AT_ONCE = 48
+"""Runs judged in one tick: with more, they take turns, so that a thousand ranks cost no more than these. The ranks of a
+job that stand out, and the usual one, have one each time."""
 
 UNWATCHED_NS = 60 * S
 """How long a busy process that nobody watches is offered: scans of all processes come seconds apart, more with many."""
@@ -42,7 +44,10 @@ SAID_MOST = 256
 
 
 class Watch:
-    """What is watched: add records as they come, tick about once a second, take a view whenever one is wanted."""
+    """What is watched: add records as they come, tick about once a second, take a view whenever one is wanted.
+
+    `awaits`: it is watched as it happens, so that a run's processes may be sampled only after its steps are known.
+    """
 
     def __init__(
         self,
@@ -52,6 +57,7 @@ class Watch:
         hostname: str = "",
         simulated: bool = False,
         keep_ns: int = EXACT_NS,
+        awaits: bool = False,
     ) -> None:
         self.timeline = Timeline(column_ns, keep_ns)
         self.judges: dict[str, Judge] = {}
@@ -63,6 +69,7 @@ class Watch:
         self._rows: dict[str, RunView] = {}
         self._judged_ns: dict[str, int] = {}
         self.source = source
+        self.awaits = awaits
         self.hostname = hostname
         self.simulated = simulated
         self.started_ns: int | None = None
@@ -79,8 +86,12 @@ class Watch:
         if self.started_ns is None:
             self.started_ns = now_ns
         self.news = []
-        for run_id in self._due(None if every_run else JUDGED_AT_ONCE):
+        many = len(self.timeline.runs) > JUDGED_AT_ONCE and not every_run
+        jobs = self._jobs(now_ns) if many else []
+        for run_id in self._due(JUDGED_AT_ONCE if many else None, jobs):
             self._judge(run_id, now_ns)
+        for job in jobs:
+            self._lend(job, now_ns)
         for run_id in [one for one in self.judges if one not in self.timeline.runs]:
             for held in (self.judges, self.verdicts, self.windows, self.said, self._judged_ns, self._rows):
                 held.pop(run_id, None)
@@ -88,7 +99,9 @@ class Watch:
 
     def _judge(self, run_id: str, now_ns: int) -> None:
         window = self.timeline.window(run_id, now_ns)
-        judge = self.judges.setdefault(run_id, Judge())
+        judge = self.judges.get(run_id)
+        if judge is None:
+            judge = self.judges[run_id] = Judge(awaits=self.awaits)
         self.windows[run_id] = window
         told = self.told.get(run_id)
         verdict = self.verdicts[run_id] = judge.update(window) if told is None else told
@@ -140,18 +153,48 @@ class Watch:
 
     def unjudged(self) -> bool:
         """Whether there are runs that wait for their first turn."""
-        return len(self.verdicts) < len(self.timeline.runs)
+        return len(self._judged_ns) < len(self.timeline.runs)
 
-    def _due(self, limit: int | None) -> list[str]:
-        """The runs to judge now: all that go on, the longest unjudged first where they must take turns."""
+    def _due(self, limit: int | None, jobs: Iterable[Job]) -> list[str]:
+        """The runs to judge now: all that go on; where they must take turns, the ranks that matter in their jobs, and
+        the longest unjudged."""
         going = [
             run_id
             for run_id, track in self.timeline.runs.items()
             if track.ended is None or self._judged_ns.get(run_id, -1) < (track.last_end or 0)
         ]
         if limit is not None and len(going) > limit:
-            going.sort(key=lambda run_id: self._judged_ns.get(run_id, -1))
+            told = [track for job in jobs for track in (*job.outstanding, job.usual) if track is not None]
+            matter = {track.run.run_id for track in told}
+            going.sort(key=lambda run_id: (run_id not in matter, self._judged_ns.get(run_id, -1)))
         return going[:limit]
+
+    def _jobs(self, now_ns: int) -> list[Job]:
+        """The jobs of several ranks that go on."""
+        runs = {(run.script, run.world_size): run for track in self.timeline.runs.values() if track.ended is None
+                and ((run := track.run).world_size or 1) > 1}  # fmt: skip
+        return [self.timeline.job(run, now_ns) for run in runs.values()]
+
+    def _lend(self, job: Job, now_ns: int) -> None:
+        """Give ranks that wait for their turn the verdict of the usual rank of their job, where they are like it: those
+        that have had none yet, and those that were last judged before its cause has changed."""
+        usual = None if job.usual is None else self.verdicts.get(job.usual.run.run_id)
+        if job.usual is None or usual is None or self._judged_ns.get(job.usual.run.run_id) != now_ns:
+            return
+        for track in job.tracks:
+            run_id = track.run.run_id
+            judged_ns, own = self._judged_ns.get(run_id, -1), self.verdicts.get(run_id)
+            stands = judged_ns >= (usual.since_ns or now_ns) or (own is not None and own.cause == usual.cause)
+            if judged_ns != now_ns and not stands and job.alike(track, job.usual):
+                self._borrow(track, usual, job.usual.run.rank)
+
+    def _borrow(self, track: RunTrack, verdict: Verdict, rank: int | None) -> None:
+        run_id = track.run.run_id
+        said = f"judged by rank {rank}, which spends its time alike: this rank's own turn is to come"
+        verdict = msgspec.structs.replace(verdict, run_id=run_id, tentative=True, notices=[said, *verdict.notices])
+        self.verdicts[run_id] = verdict
+        if (row := self._rows.get(run_id)) is not None:
+            self._rows[run_id] = msgspec.structs.replace(row, verdict=verdict)
 
     def _axis(self, now_ns: int) -> tuple[int, int]:
         """The first and last column of the histories."""
@@ -175,7 +218,7 @@ class Watch:
         started = self.started_ns if self.started_ns is not None else now_ns
         axis = self._axis(now_ns)
         runs = tuple(
-            self._rows[run_id] if len(timeline.runs) > MANY and run_id in self._rows else self._run_view(track, axis)
+            self._row(track, axis) if len(timeline.runs) > MANY else self._run_view(track, axis)
             for run_id, track in sorted(timeline.runs.items(), key=run_order)
             if run_id in self.verdicts and not (forget and forgotten(track, now_ns))
         )
@@ -212,21 +255,29 @@ class Watch:
         host = next(iter(self.timeline.hosts.values()), None)
         return judge_idle(now_ns, self.hostname or (host.samples[-1].host if host is not None and host.samples else ""))
 
-    def _run_view(self, track: RunTrack, axis: tuple[int, int]) -> RunView:
+    def _row(self, track: RunTrack, axis: tuple[int, int]) -> RunView:
+        """One of many runs as it was drawn when it was judged, or when first shown."""
         run_id = track.run.run_id
-        window = self.windows[run_id]
+        if run_id not in self._rows:
+            self._rows[run_id] = self._run_view(track, axis)
+        return self._rows[run_id]
+
+    def _run_view(self, track: RunTrack, axis: tuple[int, int]) -> RunView:
+        run_id, column_ns = track.run.run_id, self.timeline.column_ns
+        verdict, judge = self.verdicts[run_id], self.judges.get(run_id) or Judge()
+        window = self.windows.get(run_id) or Window(run=track.run, from_ns=verdict.t, to_ns=verdict.t)
         view = run_view(
             track,
             window,
-            self.verdicts[run_id],
-            self.judges[run_id].segments,
-            ledger=tuple(Share(bucket.phase, bucket.pct, bucket.ms) for bucket in self.judges[run_id].ledger),
+            verdict,
+            judge.segments,
+            ledger=tuple(Share(bucket.phase, bucket.pct, bucket.ms) for bucket in judge.ledger),
             match=self.timeline.match(track.run),
             axis=axis,
-            column_ns=self.timeline.column_ns,
+            column_ns=column_ns,
         )
-        if run_id in self.told:
-            return columns_view(view, track, window.to_ns // self.timeline.column_ns - 1, self.timeline.column_ns)
+        if run_id in self.told or run_id not in self.windows:
+            return columns_view(view, track, window.to_ns // column_ns - 1, column_ns)
         return view
 
 

@@ -35,7 +35,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     and `bursts` are those of the run's own device, matched as `gpu_match` says ("uuid", "pci", "pid", "visible": by
     CUDA_VISIBLE_DEVICES, "only": the machine has one GPU; None: no device could be matched). `gpus_present` counts the
     machine's GPUs (None: no sampler has said). `all_gpus` is the latest sample of every device. `own` is the run as the
-    windows of its peers show it.
+    windows of its peers show it; `beside`: they don't, as it is none of the ranks by which a large job is shown.
     """
 
     run: Run
@@ -64,6 +64,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     samplers: tuple[Sampler, ...] = ()
     peers: tuple[Peer, ...] = ()
     own: Peer | None = None
+    beside: bool = False
     ended: bool = False
     error: DriverError | None = None
     """The last error that the driver had reported of the run's GPU, also soon after the end of the run."""

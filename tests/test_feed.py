@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gputop.diagnosis.steady import AWAITED
 from gputop.feed import Feed
 from gputop.records import AnyRecord, Run, Step
 from gputop.samplers.attach.tool import Refused
@@ -55,6 +56,16 @@ class Fake(Plain):
 def training() -> list[AnyRecord]:
     steps = [Step(t=i * S, run_id="a", n=i, dur_ns=S, phases_ns={"data": S // 2}) for i in range(30)]
     return [Run(t=0, run_id="a", pid=1, host="h"), *steps]
+
+
+def test_what_is_said_of_a_run_that_is_met_before_its_processes_are_sampled_is_tentative() -> None:
+    feed = Feed(Fake(training(), endless=True)).start()
+    view = feed.view()
+    while not view.runs:
+        view = feed.wait(view, 60)
+    feed.close()
+    assert view.runs[0].verdict.tentative
+    assert AWAITED in view.runs[0].verdict.notices
 
 
 class Asked(Fake):

@@ -19,7 +19,7 @@ from gputop.diagnosis.numbers import median
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, in_columns, role
 from gputop.diagnosis.timed import figures, zeroed
 from gputop.records import Process, Step, Worker
-from gputop.window import Peer, Window
+from gputop.window import Peer
 
 OWN = ("data", "h2d", "forward", HOST, *EPISODIC)
 """What a rank does by itself. Backward is left out: the exchange inside it makes it equally long on every rank."""
@@ -80,11 +80,12 @@ class How(NamedTuple):
 
 
 class Ranks(list[Rank]):
-    """A job's ranks. `seen` keeps what was read of all together: many windows of one moment show the same job."""
+    """A job's ranks. `seen` keeps what was read of all together: many windows of one moment show the same job. It holds
+    for one more rank too, of a large job that is shown by others."""
 
-    def __init__(self, sides: Sequence[Rank] = ()) -> None:
+    def __init__(self, sides: Sequence[Rank] = (), seen: dict[str, Any] | None = None) -> None:
         super().__init__(sides)
-        self.seen: dict[str, Any] = {}
+        self.seen: dict[str, Any] = {} if seen is None else seen
 
 
 @once
@@ -99,26 +100,28 @@ def ranks(facts: Facts) -> Ranks:
         return Ranks()
     accidents = facts.loop.lone is None
     if window.own is None:
-        return Ranks(_compared(window, facts.loop.mean_ms, accidents))
-    job = (window.own, *window.peers)
+        alone = Peer(run=window.run, steps=window.steps)
+        return Ranks(_compared((alone, *window.peers), facts.loop.mean_ms, accidents))
+    job = window.peers if window.beside else (window.own, *window.peers)
     kept = min(job, key=lambda peer: peer.run.rank or 0).seen
     shown = (accidents, *sorted((peer.run.run_id, len(peer.steps), peer.steps[-1].n) for peer in job if peer.steps))
     if kept.get("job shown") != shown:
-        kept["job shown"], kept["job"] = shown, Ranks(_compared(window, facts.loop.mean_ms, accidents))
+        kept["job shown"], kept["job"] = shown, Ranks(_compared(job, facts.loop.mean_ms, accidents))
     found: Ranks = kept["job"]
+    if window.beside:
+        found = Ranks(_compared((window.own, *job), facts.loop.mean_ms, accidents), found.seen)
     return found
 
 
-def _compared(window: Window, mean_ms: float, accidents: bool) -> list[Rank]:
-    sides = [(window.run, window.steps), *((peer.run, peer.steps) for peer in window.peers)]
-    latest = [_latest(steps) for _, steps in sides]
+def _compared(job: Sequence[Peer], mean_ms: float, accidents: bool) -> list[Rank]:
+    latest = [_latest(peer.steps) for peer in job]
     marked = all(any("comm" in step.phases_ns for step in steps) for steps in latest)
     timed = all(any(step.gpu_ns and "backward" in step.gpu_ns for step in steps) for steps in latest)
     inside = QUEUED if timed else OWN
-    hidden = _side_by_side(window, How(inside, timed, accidents))
+    hidden = _side_by_side(job, How(inside, timed, accidents))
     if not marked:
         return hidden
-    said = _side_by_side(window, How(MARKED, timed, accidents))
+    said = _side_by_side(job, How(MARKED, timed, accidents))
     waits = _waiting(hidden)
     return hidden if waits > _waiting(said) and waits >= TELLS * mean_ms else said
 
@@ -128,9 +131,8 @@ def _latest(steps: Sequence[Step]) -> list[Step]:
     return list(islice((step for step in reversed(steps) if step.kind != "eval"), LEAST))
 
 
-def _side_by_side(window: Window, how: How) -> list[Rank]:
-    own = window.own or Peer(run=window.run, steps=window.steps)
-    found = [rank for peer in (own, *window.peers) if (rank := _of_peer(peer, how)) is not None]
+def _side_by_side(job: Sequence[Peer], how: How) -> list[Rank]:
+    found = [rank for peer in job if (rank := _of_peer(peer, how)) is not None]
     found = _without_launches(found) if how.timed else found
     found = _in_proportion(found) if how.timed and how.parts is QUEUED else found
     return sorted(found, key=lambda rank: rank.rank) if len(found) > 1 else []

@@ -42,14 +42,22 @@ REST_NS = 60_000_000_000
 SAMPLED_NS = 10_000_000_000
 """Time since a run was met in which the first figures of its processes change what was said without them at once."""
 
+AWAITED_NS = 5_000_000_000
+"""Time since a run was met in which figures of its processes are still to come: samplers look twice, a second apart."""
+
+AWAITED = "what its processes do is still to come, and may change this"
+"""What is said with a verdict until then."""
+
 ACCIDENTS_NS = 120_000_000_000
 """Time in which a second step that dwarfs all others makes them a pattern: as long as a window may be."""
 
 
 class Judge:
-    """The verdict of one run as time goes on."""
+    """The verdict of one run as time goes on. `awaits`: it may be met while it trains, and its processes be sampled
+    only then; what is said of it until they are is tentative."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, awaits: bool = False) -> None:
+        self._awaits = awaits
         self.ledger: tuple[Bucket, ...] = ()
         """The ledger of the latest window."""
         self._segments: list[Segment] = []
@@ -82,7 +90,14 @@ class Judge:
         verdict = self._take(window, judgement) if first_sampled else self._settle(window, judgement)
         self._last = verdict
         self._mark(window, verdict.cause)
-        return verdict
+        return self._with_what_is_awaited(window, verdict)
+
+    def _with_what_is_awaited(self, window: Window, verdict: Verdict) -> Verdict:
+        """The verdict, as tentative while figures of the run's processes are still to come."""
+        sampled = self._sampled or window.ended or _is_state(verdict.cause)
+        if not self._awaits or sampled or self._met_ns is None or window.to_ns - self._met_ns >= AWAITED_NS:
+            return verdict
+        return msgspec.structs.replace(verdict, tentative=True, notices=[AWAITED, *verdict.notices])
 
     def _gather(self, window: Window) -> Facts:
         """The facts of a window; a step that dwarfs all others is left out the first time, not when it comes again.

@@ -113,6 +113,27 @@ def test_a_thousand_ranks() -> None:
     print(f"\n1,024 ranks at 5 steps/s: {100 * statistics.median(spent[10:]):.0f} % of a core (budget 50 %)")
 
 
+def test_judging_a_thousand_ranks() -> None:
+    """Budget: 1,024 ranks judged in 100 ms: at once when they are met, and as they go on."""
+    for clock in ("the host's clock", "device times in every step"):
+        watch, spent = Watch(), []
+        for rank in range(1024):
+            watch.add(run(rank, 1024))
+        for second in range(20):
+            for rank in range(1024):
+                for i in range(5):
+                    watch.add(CLOCKS[clock](step(rank, second * 5 + i, 200)))
+            for record in machine(second, 8):
+                watch.add(record)
+            if second >= 12:
+                began = time.thread_time()
+                verdicts = watch.tick((second + 1) * S)
+                spent.append(1000 * (time.thread_time() - began))
+        print(f"\njudging 1,024 ranks, {clock}: {len(verdicts)} verdicts; the first time {spent[0]:.0f} ms, then "
+              f"median {statistics.median(spent[1:]):.0f} ms, max {max(spent[1:]):.0f} ms (budget 100 ms)")  # fmt: skip
+        assert min(spent) <= 100
+
+
 WEEK = """
 import asyncio, resource, sys
 from gputop.tracks import S

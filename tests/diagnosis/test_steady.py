@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from gputop.diagnosis.steady import Judge
+from gputop.diagnosis.steady import AWAITED, Judge
 from gputop.records import AnyRecord, Host, Loader, Process, Run, Step, Verdict, Worker
 from gputop.timeline import Timeline
 from tests.diagnosis.builder import HOST, MS, PID, RUN_ID, T0, S
@@ -161,3 +161,25 @@ def test_steps_with_an_evaluation_in_them_make_no_single_accident_usual(episode:
     for one in judged(steps())[12:]:
         if one.cause != "stalled":
             assert one.headline.startswith("data wait takes 16 of 2"), one.headline
+
+
+def test_what_is_said_of_a_run_before_its_processes_are_sampled_is_tentative() -> None:
+    """For five seconds: where they can't be sampled, that is all there will be."""
+    timeline = Timeline()
+    timeline.add(Run(t=T0, run_id=RUN_ID, pid=PID, host=HOST, device="cpu", cores=2, cores_allowed=2))
+    timeline.add(Loader(t=T0, run_id=RUN_ID, loader_id=1, num_workers=2, batch_size=64))
+    for step in stream((60, INPUT)):
+        timeline.add(step)
+    met = T0 + 40 * S
+    seen, unseen, told = Judge(awaits=True), Judge(awaits=True), Judge()
+    for judge in (seen, unseen):
+        first = judge.update(timeline.window(RUN_ID, met))
+        assert first.cause == "input-workers"
+        assert first.tentative
+        assert AWAITED in first.notices
+    assert not told.update(timeline.window(RUN_ID, met)).tentative
+    assert [unseen.update(timeline.window(RUN_ID, met + n * S)).tentative for n in (1, 4, 5)] == [True, True, None]
+    timeline.add(Process(t=met + S, host=HOST, pid=PID, run_id=RUN_ID, cpu_pct=15.0, tree_cpu_pct=195.0))
+    later = seen.update(timeline.window(RUN_ID, met + S))
+    assert not later.tentative
+    assert AWAITED not in later.notices

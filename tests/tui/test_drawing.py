@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
+from gputop.diagnosis.steady import AWAITED
 from gputop.records import Event, GpuProcess, Sampler
 from gputop.tui.draw import gpugrid, ledger, ribbon
 from gputop.tui.draw.overview import compose
@@ -168,6 +169,16 @@ def test_a_starting_run_shows_no_figure_that_is_not_there() -> None:
         assert absent not in shown, absent
     assert "no finished step yet" in shown
     assert "step 0" in shown
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_verdict_that_its_processes_may_change_says_so(width: int) -> None:
+    verdict = views.input_verdict(tentative=True, notices=[AWAITED], since_ns=views.NOW)
+    shown = text(views.view(runs=(views.run_view(verdict=verdict),)), width, 24)
+    assert "tentative: processes yet to be seen" in shown
+    firm = text(views.view(runs=(views.run_view(verdict=msgspec.structs.replace(verdict, notices=[])),)), width, 24)
+    assert "tentative" in firm
+    assert "yet to be seen" not in firm
 
 
 def test_what_is_awaited_is_not_said_twice() -> None:

@@ -6,6 +6,7 @@ import re
 
 from rich.cells import cell_len
 
+from gputop.diagnosis.steady import AWAITED
 from gputop.records import Verdict, clean
 from gputop.tui import figures, offering
 from gputop.tui.draw.sight import Sight, calm_of, chosen
@@ -104,9 +105,12 @@ def outlook(run: RunView, verdict: Verdict, now_ns: int) -> list[str]:
         parts.append(f"up to {verdict.speedup_limit:.{1 if verdict.speedup_limit >= 1.2 else 2}f}x faster")
     if run.said is not None:
         parts.append(f"{SAID}{clean(run.said.cause, 40)}")
+    awaited = verdict.tentative and AWAITED in verdict.notices
+    if awaited:
+        parts.append("tentative: processes yet to be seen")
     if verdict.confidence > 0:
         parts.append(f"confidence {verdict.confidence * 100:.0f} %")
-    if verdict.tentative:
+    if verdict.tentative and not awaited:
         parts.append("tentative")
     if verdict.since_ns is not None:
         lasted = (run.last_ns or now_ns if run.state in _OVER else now_ns) - verdict.since_ns
