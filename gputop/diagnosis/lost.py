@@ -110,10 +110,11 @@ def _alone(loop: Loop, steps: Sequence[Step], by: dict[str, float], unseen_pct: 
     No events stand around it where launches are not counted: it is then measured in no step, and estimated only in
     those that were entered with nothing queued, though one that is long comes to an end of the queue by itself.
     """
+    found = min(unseen_pct, loop.pct(HOST) - by.get(HOST, 0.0))
+    if loop.opaque or unseen_pct < UNSEEN_PCT or found < UNSEEN_PCT / 2:
+        return {}
     told = any(role(phase) == HOST for step in steps for phase in step.gpu_idle_ns or ())
-    left = loop.pct(HOST) - by.get(HOST, 0.0)
-    found = min(unseen_pct, left)
-    return {} if told or loop.opaque or unseen_pct < UNSEEN_PCT or found < UNSEEN_PCT / 2 else {HOST: found}
+    return {} if told else {HOST: found}
 
 
 def _behind(loop: Loop, device_ms: dict[str, float], empty: float | None, unseen_pct: float) -> dict[str, float]:
