@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -58,6 +59,7 @@ HOST = "host"
 """The role of `other` and of a phase under a user's own name that is none of the known ones: host work."""
 
 
+@lru_cache(1024)
 def role(phase: str) -> str:
     """The standard phase that `phase` is, or "host" for what is left and for the user's own."""
     if phase in STANDARD:

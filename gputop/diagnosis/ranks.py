@@ -17,7 +17,7 @@ from gputop.diagnosis.evidence import Facts, once
 from gputop.diagnosis.loop import train_and_eval
 from gputop.diagnosis.numbers import median
 from gputop.diagnosis.phases import COMPUTE, EPISODIC, HOST, in_columns, role
-from gputop.diagnosis.timed import figures, zeroed
+from gputop.diagnosis.timed import device_times
 from gputop.records import Process, Step, Worker
 from gputop.window import Peer
 
@@ -229,7 +229,7 @@ def _told(peer: Peer, *, accidents: bool) -> _Told | None:
 
 
 def _timed(told: _Told) -> _Timed:
-    columns = zeroed(figures(told.train).device)
+    columns = device_times(told.train)
     looks = [step.queue_empty for step in told.train if step.queue_empty is not None]
     starved = bool(looks) and sum(looks) / len(looks) >= STARVED
     return _Timed(columns, _with_untimed(_sums(columns), told.spent_ns, told.whole_ns), starved)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from gputop.diagnosis.phases import where_told
+from gputop.diagnosis.phases import in_columns, where_told
 from gputop.records import Step
 
 MIN_SHARE = 0.1
@@ -83,3 +83,12 @@ def _fill(steps: Sequence[Step], phase: str, column: Column, idle: dict[str, Col
 def zeroed(columns: Mapping[str, Column]) -> dict[str, list[float]]:
     """Columns with 0 where a step does not tell of a phase."""
     return {name: [ns or 0 for ns in column] for name, column in columns.items()}
+
+
+def device_times(steps: Sequence[Step]) -> dict[str, list[float]]:
+    """Device time of steps by phase, ns, made whole as `figures` does, 0 where there is none."""
+    timed = [step.gpu_ns or NOTHING for step in steps]
+    columns, shares = in_columns(timed), [step.gpu_share for step in steps]
+    if sum(map(len, timed)) == len(columns) * len(timed) and not any(shares):
+        return columns
+    return zeroed(figures(steps).device)
