@@ -11,12 +11,12 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from gputop.publisher import dataset, detail, identity, tape
+from gputop.publisher.closure import Closure
 from gputop.publisher.counting import Counting, Sums
 from gputop.publisher.detail import NO_THREAD, Decided
 from gputop.publisher.device import DeviceClock
@@ -39,26 +39,6 @@ UNDECIDED_HELD = 64
 """Steps kept of a process that is no run yet: batches looked at before the training."""
 
 Undo = Callable[[], None]
-
-
-class Closure(NamedTuple):
-    """A closure that an optimizer's step was called with."""
-
-    optimizer: int
-    """Its id."""
-    step: CodeType
-    """The function of torch's that every optimizer's step runs in."""
-
-    def running(self, frame: FrameType | None) -> bool:
-        """Whether that step still runs: nobody tells when one raises. `frame`: where to look, and upwards.
-
-        Each step forgets the closure of the one before, so that any step that runs is the one.
-        """
-        while frame is not None:
-            if frame.f_code is self.step:
-                return True
-            frame = frame.f_back
-        return False
 
 
 class Publisher:

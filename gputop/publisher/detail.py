@@ -9,6 +9,7 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from gputop.publisher.counted import ticks
 from gputop.publisher.entries import COUNT, OWN_COST, OWN_TIME, REQUEST, RESUME, TICKS, TURN, WORKED
 from gputop.publisher.pace import Pace
 from gputop.publisher.tally import Row, S
@@ -126,7 +127,7 @@ def take_over(publisher: Publisher, now: int) -> None:
         row = tally.take()
         if row is not None:
             publisher.decided.counted += row.steps
-            publisher.tape.ledger.ticks(told, row)
+            ticks(publisher.tape.ledger, told, row)
 
 
 def resume(publisher: Publisher, samples: int | None, now: int) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from gputop.publisher.counted import begin_counted
 from gputop.publisher.counting import Counting
 from gputop.publisher.levels import NO_WORK_NS
 from gputop.publisher.loop import Loop, Note
 from gputop.publisher.marks import Token, note_child, open_mark, same_extent, settle
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source, note_site
-from gputop.publisher.tally import Row
 
 CPU_FROM_NS = 2_000_000
 """Steps shorter than this don't say their CPU time: asking the kernel for it costs microseconds."""
@@ -40,10 +40,12 @@ class Ledger:
     ) -> None:
         self.loop = Loop(emit, note or _silent, cpu_clock=cpu_clock, regions=regions, counting=counting)
         self._cpu_clock = cpu_clock
-        self._asked: tuple[Source, int, bool] | None = None
+        self.asked: tuple[Source, int, bool] | None = None
+        """The open request: of which pass, since when, and whether for the iterator."""
         self._forward_said = False
         self._requests = 0
-        self._bare: Source | None = None
+        self.bare: Source | None = None
+        """The steps of a loop without a loader."""
         self._bare_optimizer: int | None = None
         self._turns = False
 
@@ -51,9 +53,9 @@ class Ledger:
 
     def request(self, source: Source, now: int, *, construct: bool = False) -> bool:
         """The loop asks for a batch, or for the iterator (`construct`). False inside another request."""
-        if self._asked is not None:
+        if self.asked is not None:
             return False
-        self._asked = source, now, construct
+        self.asked = source, now, construct
         loop = self.loop
         if loop.tail is not None:
             loop.join(now)
@@ -73,10 +75,10 @@ class Ledger:
     def arrive(self, now: int, samples: int | None = None, *, counted: bool = False) -> Segment | None:
         """The batch (or the iterator) is there. Returns the segment it belongs to. `counted`: that is a step of which
         only the time is noted."""
-        if self._asked is None:
+        if self.asked is None:
             return None
-        source, asked, construct = self._asked
-        self._asked = None
+        source, asked, construct = self.asked
+        self.asked = None
         loop = self.loop
         train = loop.train
         if train is not None and not construct and (seg := loop.follow(train, source, asked)) is not None:
@@ -97,69 +99,14 @@ class Ledger:
         if samples is not None:
             seg.samples = samples if seg.samples is None else seg.samples + samples
         if counted and seg is loop.train and seg.start == asked:
-            loop.begin_counted(seg)
+            begin_counted(loop, seg)
         elif loop.regions is not None:
             loop.regions.boundary(seg, "data", now)
         return seg
 
-    # Steps of which only the time is noted
-
-    def count(self, now: int) -> None:
-        """The step begun with the open request, or with the end of the one before, is such a step."""
-        seg = self.loop.train
-        if self._asked is not None:
-            self.arrive(now, counted=True)
-        elif seg is not None and seg is self.loop.seg and seg.source is self._bare:
-            self.loop.begin_counted(seg)
-
-    def ticks(self, source: Source, row: Row) -> None:
-        """A row of such steps has trained, and the next such one began where the last of them ended."""
-        if self._asked is None and not self.loop.count(source, row):
-            for at in row.ends():  # not taken for steps to be counted after all
-                self.tick(source, at)
-
-    def resume(self, source: Source, row: Row, now: int, samples: int | None) -> Segment | None:
-        """The same, but that all is noted again of the next step, whose batch came at `now`. Returns its segment."""
-        if self._asked is None and self.loop.count(source, row):
-            return self.loop.resume(now, samples)
-        for at in row.ends()[:-1]:
-            self.tick(source, at)
-        self.worked(True, row.last)
-        self.request(source, row.last)
-        return self.arrive(now, samples)
-
-    def tick(self, source: Source, asked: int) -> None:
-        """The next such step begins with the batch asked for at `asked`; the one before has trained."""
-        loop = self.loop
-        if self._asked is not None or loop.count(source, Row(1, asked, asked)):
-            return
-        train = loop.train
-        if train is not None and train is loop.seg and train.source is source:
-            train.work = train.work or source.trains
-        if source is self._bare:
-            loop.turn(source, asked)
-            self.count(asked)
-        else:
-            self.request(source, asked)
-            self.arrive(asked, counted=True)
-
-    def turn(self, source: Source, now: int) -> None:
-        """Such a step of a loop without a loader is over, and one told in detail begins."""
-        if source is self._bare and self._asked is None:
-            self.loop.turn(source, now)
-
-    def worked(self, worked: bool, now: int) -> None:
-        """From now on all is noted again of the step that is open; whether it has trained so far."""
-        seg = self.loop.seg
-        if seg is not None and seg.counted and self._asked is None:
-            settle(seg, now)
-            seg.phases.pop(LOOSE, None)
-            if worked or (seg.source.declared and seg.source.trains):
-                seg.work = seg.optimizer = True
-
     def bare_of(self, optimizer: int) -> Source | None:
         """The steps of a loop without a loader, where they end with those of this optimizer (its id)."""
-        return self._bare if optimizer == self._bare_optimizer and self._requests == 0 else None
+        return self.bare if optimizer == self._bare_optimizer and self._requests == 0 else None
 
     def given(self, source: Source, since: int | None, now: int, samples: int | None, updates: bool | None) -> None:
         """A framework says that a training batch is here; what no mark covers from `since` on was the wait for it.
@@ -186,17 +133,17 @@ class Ledger:
         self.fail(now)
         loop = self.loop
         train = loop.train
-        if train is not None and train is loop.seg and train.source is self._bare and not train.work:
+        if train is not None and train is loop.seg and train.source is self.bare and not train.work:
             train.phases.clear()
             loop.train = loop.seg = None  # begun with the last optimizer step, and nothing has come of it
         loop.finish(now, partial=cut_short)
 
     def fail(self, now: int) -> None:
         """No batch came: the pass is exhausted, or an error was raised. The wait belongs to the step before."""
-        if self._asked is None:
+        if self.asked is None:
             return
-        source, asked, construct = self._asked
-        self._asked = None
+        source, asked, construct = self.asked
+        self.asked = None
         loop = self.loop
         before = loop.seg
         if not construct:
@@ -219,16 +166,16 @@ class Ledger:
         Nothing is marked within a request, but that a pass ends which is dropped just then, and what is left of a
         request that an interrupt has ended without a word.
         """
-        if self._asked is not None:
-            source, _, construct = self._asked
-            self._asked = source, now, construct
+        if self.asked is not None:
+            source, _, construct = self.asked
+            self.asked = source, now, construct
 
     # Marks
 
     def enter(self, name: str, now: int) -> Token | None:
         """Time belongs to `name` from now on. None outside of any step."""
         seg = self.loop.seg
-        if seg is None or self._asked is not None:
+        if seg is None or self.asked is not None:
             return None
         return open_mark(seg, name, now)
 
@@ -245,7 +192,7 @@ class Ledger:
         if token is None:
             return None
         seg, depth, _ = token
-        if self._asked is not None:
+        if self.asked is not None:
             self._given_away(now)
         if seg is not self.loop.seg or seg.into is not None:
             found = self._owner(seg, depth, now)
@@ -287,7 +234,7 @@ class Ledger:
     def span(self, name: str, start: int, end: int) -> Segment | None:
         """A stretch that has just ended and in which no other mark was made. Returns its segment, if any."""
         seg = self.loop.seg
-        if seg is None or self._asked is not None:
+        if seg is None or self.asked is not None:
             return None
         start = max(start, seg.since)
         end = max(start, end)
@@ -305,7 +252,7 @@ class Ledger:
         """A backward begins: what led to it since the batch came was forward work, so the step is training."""
         loop = self.loop
         seg = loop.seg
-        if self._asked is not None:
+        if self.asked is not None:
             return None
         if seg is not loop.train:
             seg = loop.decide(now)
@@ -323,7 +270,7 @@ class Ledger:
     def optimizer(self, now: int, which: int | None = None) -> Token | None:
         """The step of an optimizer (`which`: its id) begins: evidence of training too, where no backward was seen."""
         loop = self.loop
-        if self._asked is not None:
+        if self.asked is not None:
             return None
         if loop.tail is not None:
             loop.join(now)
@@ -343,16 +290,16 @@ class Ledger:
 
     def _without_loader(self, which: int) -> None:
         """A loop that asks no loader for its batches: a step ends with each step of the first optimizer seen."""
-        if self._bare is None:
-            self._bare, self._bare_optimizer = Source(None), which
-            self._bare.trains = True
+        if self.bare is None:
+            self.bare, self._bare_optimizer = Source(None), which
+            self.bare.trains = True
         self._turns = which == self._bare_optimizer
 
     def exchange(self, now: int) -> Token | None:
         """In a backward, all gradients are there, and from now on the exchange between ranks is waited for."""
         loop = self.loop
         seg = loop.seg
-        if seg is None or self._asked is not None or seg.top != "backward":
+        if seg is None or self.asked is not None or seg.top != "backward":
             return None
         token = open_mark(seg, "comm", now)
         if loop.regions is not None:
@@ -374,8 +321,8 @@ class Ledger:
                     self.loop.regions.boundary(seg, name, now)
         if self._turns and name == "optimizer":
             self._turns = False
-            if self._bare is not None and self._requests == 0:
-                self.loop.turn(self._bare, now)
+            if self.bare is not None and self._requests == 0:
+                self.loop.turn(self.bare, now)
                 self._given_away(now)
 
     def copied(self, start: int, end: int, nbytes: int, pageable: int, blocking: int) -> None:
@@ -409,10 +356,10 @@ class Ledger:
     def begin_phase(self, name: str, now: int) -> Token | None:
         """An explicit phase begins; `backward` and `optimizer` are evidence of training, as the hooks' are."""
         loop = self.loop
-        if name in TELLING and self._asked is None:
+        if name in TELLING and self.asked is None:
             self._tell(name, now)
         seg = loop.seg
-        if seg is None or self._asked is not None:
+        if seg is None or self.asked is not None:
             return None
         token = open_mark(seg, name, now)
         if token[1] == 1 and loop.regions is not None:
@@ -459,7 +406,7 @@ class Ledger:
 
     def open_phase(self) -> tuple[str, int] | None:
         """The innermost open phase and since when time goes to it; None outside of steps. For any thread to ask."""
-        seg, asked = self.loop.seg, self._asked
+        seg, asked = self.loop.seg, self.asked
         if asked is not None:
             return "data", asked[1]
         if seg is None:

@@ -10,15 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from gputop.publisher.counted import untold
 from gputop.publisher.counting import Counting
 from gputop.publisher.levels import LEADS, NO_WORK_NS, UNDECIDED_NS, UNDECIDED_SEGMENTS, Level, merge
 from gputop.publisher.regions import Regions
 from gputop.publisher.segment import LOOSE, Segment, Source
 from gputop.publisher.tally import Row
-
-UNTOLD = frozenset({LOOSE, "self", "data"})
-"""What a step of which only the time was noted may have for phases: `data` where the pass ended in it. With any other
-it is told as it is."""
 
 Note = Callable[[str, int, int, "str | None"], None]
 
@@ -62,7 +59,7 @@ class Loop:
         """Some steps are only counted."""
         self._emit = emit
         self._note = note
-        self._cpu_clock = cpu_clock
+        self.cpu_clock = cpu_clock
 
     def follow(self, train: Segment, source: Source, asked: int) -> Segment | None:
         """The next step, where it plainly follows on the one before: the way of nearly every batch. None: decide it."""
@@ -94,45 +91,6 @@ class Loop:
         if not seg.counted:
             self.marks = seg.marks
             self.detailed += 1
-
-    def count(self, source: Source, row: Row) -> bool:
-        """Steps in which nothing but their time was noted have trained, from the open one on, and the next such one
-        begins. False: decide."""
-        train = self.train
-        if train is None or train is not self.seg or train.source is not source or not self._untold(train):
-            return False
-        if row.steps and self.counting is not None:
-            self.counting.count(train.start, row)
-        self.steps += row.steps
-        train.start = train.since = train.arrived = row.last
-        train.work = False
-        train.phases.clear()
-        return True
-
-    def resume(self, now: int, samples: int | None) -> Segment | None:
-        """Of the step that has just begun all is noted again; its batch came at `now`."""
-        seg = self.train
-        if seg is not None:
-            seg.counted = False
-            seg.cpu_from = self._cpu_clock()
-            seg.source.steady += 1
-            seg.batches = seg.marks = 1
-            seg.samples = samples
-            seg.phases["data"] = now - seg.start
-            seg.arrived = seg.since = now
-        return seg
-
-    def begin_counted(self, seg: Segment) -> None:
-        """Of the step that has just begun with this segment only the time is noted."""
-        seg.counted = self.counts = True
-        seg.marks = 0
-        seg.phases.clear()
-        if self.regions is not None:
-            self.regions.pause()
-
-    def _untold(self, seg: Segment) -> bool:
-        """Whether no more is known of a segment than its time."""
-        return seg.counted and not seg.partial and not seg.first and not seg.extra and not seg.phases.keys() - UNTOLD
 
     def open(self, source: Source, now: int, *, construct: bool = False) -> Segment:
         """A batch of `source` is asked for (or its iterator): the segment that the request belongs to."""
@@ -215,7 +173,7 @@ class Loop:
         source.steady = source.steady + 1 if self.train is not None and self.train.source is source else 0
         if self.train is not None:
             self._told(self.train)
-        self.cpu_now = self._cpu_clock()
+        self.cpu_now = self.cpu_clock()
         if self.regions is not None:
             self.regions.request(now)
         self._next_step(source, now, None)
@@ -371,7 +329,7 @@ class Loop:
             seg.pass_time(now)
         seg.end = now
         if seg.cpu_from is not None and now - seg.start > 0:
-            spent = self._cpu_clock() if cpu is None else cpu
+            spent = self.cpu_clock() if cpu is None else cpu
             seg.cpu = max(0, spent - seg.cpu_from) if spent is not None else None
         seg.own = seg.marks * self.mark_ns
         seg.settle()
@@ -387,7 +345,7 @@ class Loop:
             seg.n = self.steps
             self.steps += 1
             if self.counts and self.counting is not None:
-                if self._untold(seg):
+                if untold(seg):
                     self.counting.count(seg.start, Row(1, seg.end, seg.end))
                     return
                 if not seg.counted and not seg.partial:

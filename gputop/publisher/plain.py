@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gputop.publisher.counted import begin_counted, passed, told_again
 from gputop.publisher.entries import (
     ARRIVE,
     BACKWARD,
@@ -40,7 +41,7 @@ def read_plain(tape: Tape, entries: list[Entry], at: int) -> int:
     not."""
     ledger, loop = tape.ledger, tape.ledger.loop
     seg = loop.seg
-    if seg is None or seg is not loop.train or loop.regions is not None or ledger._asked is not None or ledger._turns:
+    if seg is None or seg is not loop.train or loop.regions is not None or ledger.asked is not None or ledger._turns:
         return at
     opens: list[Open] = []
     while at < len(entries):
@@ -60,7 +61,7 @@ def _resumed(tape: Tape, entry: Entry) -> tuple[Segment, int] | None:
     """The segment of a step told in detail after counted ones, and when its batch came; None where not plain."""
     _, (source, row, samples), now = entry
     loop = tape.ledger.loop
-    seg = loop.resume(now, samples) if loop.count(source, row) else None
+    seg = told_again(loop, now, samples) if passed(loop, source, row) else None
     if seg is None:
         return None
     tape.seg, tape.cpu = seg, None
@@ -87,7 +88,7 @@ def _followed(tape: Tape, train: Segment, entries: list[Entry], at: int) -> tupl
     seg.phases["data"] = now - asked
     seg.arrived = seg.since = now
     if arrived == COUNT:
-        loop.begin_counted(seg)
+        begin_counted(loop, seg)
         tape.seg = None
     else:
         seg.samples = samples

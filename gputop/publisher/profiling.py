@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from gputop.publisher.entries import (
 from gputop.publisher.hooks.patch import all_of, replace
 from gputop.publisher.hooks.waits import Waits
 from gputop.publisher.oath import confess
+from gputop.publisher.profile_events import seen
 from gputop.publisher.profile_sums import Seen, Sums
 from gputop.records import Profile
 
@@ -143,7 +144,7 @@ class Profiling:
         start, end = publisher.to_epoch(self._started), publisher.to_epoch(self._ended)
         sums = Sums(self._done, start, end, device=self._profiler.use_device is not None)
         row: list[Seen] = []
-        for event in _seen(self._events):
+        for event in seen(self._events):
             row.append(event)
             if len(row) == ROW:
                 sums.add(row)
@@ -358,29 +359,3 @@ def _rss() -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
-
-
-KINDS = {
-    "cpu_op": "op", "user_annotation": "op", "cuda_runtime": "call", "cuda_driver": "call", "kernel": "kernel",
-    "concurrent_kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy",
-}  # fmt: skip
-"""Kinds of events, by what torch's profiler calls them; the others are of no interest."""
-
-
-def _seen(events: Iterable[Any]) -> Iterator[Seen]:
-    """Torch's events as plain ones. Versions before `activity_type` and `start_ns` are read by names and in us."""
-    for event in events:
-        name = event.name()
-        if hasattr(event, "activity_type"):
-            kind = KINDS.get(event.activity_type())
-        elif int(event.device_type()) == 0:
-            kind = "call" if name.startswith(("cuda", "hip", "cu")) and name[-1:].isalpha() else "op"
-        else:
-            kind = "copy" if name.startswith("Mem") else "kernel" if "#" not in name else None
-        if kind is None:
-            continue
-        if hasattr(event, "start_ns"):
-            start, duration = event.start_ns(), event.duration_ns()
-        else:
-            start, duration = event.start_us() * 1000, event.duration_us() * 1000
-        yield Seen(name, start, duration, kind, event.start_thread_id())

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from gputop.publisher import counted
 from gputop.publisher.entries import REQUEST, RESUME, Entry
 from gputop.publisher.ledger import Ledger
 from gputop.publisher.marks import Token
@@ -255,32 +256,32 @@ def rest(tape: Tape, cut_short: bool, now: int) -> None:
 
 def count(tape: Tape, _: None, now: int) -> None:
     """The batch is there, and from here on only the step's time is noted."""
-    tape.ledger.count(now)
+    counted.count(tape.ledger, now)
     tape.seg = None
 
 
 def ticks(tape: Tape, what: tuple[Source, Row], now: int) -> None:
     """A row of such steps is over, all of which have trained, and the next such one has begun."""
     tape.cpu = None
-    tape.ledger.ticks(*what)
+    counted.ticks(tape.ledger, *what)
 
 
 def resume(tape: Tape, what: tuple[Source, Row, int | None], now: int) -> None:
     """A row of such steps is over, and the batch is there of a step of which all is noted again."""
     source, row, samples = what
-    tape.seg = tape.ledger.resume(source, row, now, samples)
+    tape.seg = counted.resume(tape.ledger, source, row, now, samples)
     tape.cpu = None
 
 
 def turn(tape: Tape, source: Source, now: int) -> None:
     """Such a step is over, and one begins of which all is noted."""
     tape.cpu = None
-    tape.ledger.turn(source, now)
+    counted.turn(tape.ledger, source, now)
 
 
 def worked(tape: Tape, trained: bool, now: int) -> None:
     """All is noted again; whether the step has trained so far."""
-    tape.ledger.worked(trained, now)
+    counted.worked(tape.ledger, now, trained=trained)
 
 
 OPS: list[Callable[[Tape, Any, int], None]] = [

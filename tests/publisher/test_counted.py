@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import gputop
-from gputop.publisher import core, detail, pace
+from gputop.publisher import core, counted, detail, pace
 from gputop.publisher.counting import Counting, Sums
 from gputop.publisher.regions import MAX_MARKS, Regions
 from gputop.publisher.ring import Ring
@@ -96,8 +96,8 @@ class Backed(Acted):
         """All is noted again from now on, of a step that has trained."""
         self.skip = 0
         if self.ends:
-            self.ledger.ticks(self.source, self.row())
-        self.ledger.worked(True, self.now)
+            counted.ticks(self.ledger, self.source, self.row())
+        counted.worked(self.ledger, self.now, trained=True)
 
     def plain_step(self, source: Source, parts: list[tuple[str, float]]) -> None:
         """A step of a batch in 1 ms and these parts, in detail or counted, as it falls."""
@@ -111,7 +111,7 @@ class Backed(Acted):
             self.skip = 0
             self.ends.append(self.now)
             self.work(1)
-            self.ledger.resume(source, self.row(), self.now, 4)
+            counted.resume(self.ledger, source, self.row(), self.now, 4)
         else:
             told = self.skip or source.steady < 4
             if self.skip:
@@ -120,7 +120,7 @@ class Backed(Acted):
             self.work(1)
             if not told and (skip := self.pace.pass_over()):
                 self.skip = skip
-                self.ledger.count(self.now)
+                counted.count(self.ledger, self.now)
                 self.work(sum(ms for _, ms in parts))
                 return
             self.ledger.arrive(self.now, 4)
@@ -246,9 +246,9 @@ def test_steps_that_can_not_be_counted_after_all_are_steps_all_the_same() -> Non
     loop.construct(other)
     loop.batch(other, 1)
     loop.work(10)
-    loop.ledger.ticks(source, Row(3, loop.now, loop.now + 20 * MS, 10 * MS, 10 * MS))
+    counted.ticks(loop.ledger, source, Row(3, loop.now, loop.now + 20 * MS, 10 * MS, 10 * MS))
     loop.work(25)
-    loop.ledger.resume(source, Row(2, loop.now, loop.now + 5 * MS), loop.now + 6 * MS, 4)
+    counted.resume(loop.ledger, source, Row(2, loop.now, loop.now + 5 * MS), loop.now + 6 * MS, 4)
     loop.work(10)
     loop.backward(1)
     loop.finish()

@@ -8,7 +8,8 @@ from threading import get_ident
 from time import monotonic_ns, thread_time_ns, time_ns
 from typing import Any
 
-from gputop.publisher.core import Closure, Publisher
+from gputop.publisher.closure import Closure
+from gputop.publisher.core import Publisher
 from gputop.publisher.detail import turned
 from gputop.publisher.entries import CPU_FROM_NS, OPTIMIZER, OPTIMIZER_DONE
 from gputop.publisher.hooks.model import Trained
