@@ -27,7 +27,7 @@ from gputop.records import (
     Verdict,
 )
 from gputop.thinned import evenly, within_seconds
-from gputop.tiers import Columns, Sketch
+from gputop.tiers import Columns
 from gputop.window import Peer
 
 S = 1_000_000_000
@@ -86,8 +86,7 @@ LOOKS = 180
 GPU_PERCENTS = ("util_pct", "mem_util_pct", "sm_active_pct", "sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
 
 COLUMNS = 1800
-MINUTES = 2880
-"""Columns kept on the fine axis (an hour of 2 s) and on the minute axis (two days)."""
+"""Columns of history kept: an hour of 2 s."""
 
 
 class RunTrack:
@@ -108,8 +107,6 @@ class RunTrack:
         self.events: deque[Event] = deque(maxlen=512)
         self.said: deque[Verdict] = deque(maxlen=4096)
         self.fine = Columns(column_ns, COLUMNS)
-        self.minutes = Columns(60 * S, MINUTES)
-        self.sketch = Sketch()
         self.phases: dict[str, float] = {}
         self.first_t: int | None = None
         self.last_end: int | None = None
@@ -154,7 +151,6 @@ class RunTrack:
         if not step.partial and self.kind(step) == "train":
             phases = within(step.phases_ns, step.dur_ns)
             self._count(step.t, 1, step.dur_ns, phases, step.dur_ns, step.dur_ns, step.samples or 0)
-            self.sketch.add(step.dur_ns)
             if not EPISODIC.isdisjoint(phases) and _of_note(phases, step.dur_ns):
                 self._episodes.append(step)
             elif step.dur_ns > LONG_RATIO * self._usual_ns > 0:
@@ -181,7 +177,7 @@ class RunTrack:
             )
 
     def restore(self, past: RunPast) -> None:
-        """Begin with what came before the first exact record. Minutes and the sketch begin with the exact ones."""
+        """Begin with what came before the first exact record."""
         self.first_t, self.last_end, self.ended = past.first_t, past.last_ns, past.ended
         self.train_steps, self.train_ns, self.samples = past.train_steps, past.train_ns, past.samples
         self.phases = dict(past.phases_ns)
@@ -203,12 +199,11 @@ class RunTrack:
         self.samples += samples
         for name, ns in phases.items():
             self.phases[name] = self.phases.get(name, 0) + ns
-        for tier in (self.fine, self.minutes):
-            bucket = tier.at(t)
-            if bucket is not None:
-                bucket.add(dur_ns, steps, high, low)
-                bucket.weight += samples
-                bucket.add_parts(phases)
+        bucket = self.fine.at(t)
+        if bucket is not None:
+            bucket.add(dur_ns, steps, high, low)
+            bucket.weight += samples
+            bucket.add_parts(phases)
 
     def _insert_late(self, step: Step) -> None:
         steps = self.steps
