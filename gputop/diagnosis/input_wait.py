@@ -244,7 +244,17 @@ def most_pct(facts: Facts, wait: InputWait, cores: float) -> float:
     if wait.workers and machine.worker_pct is not None and machine.worker_wait_pct is not None:
         busy = min(1.0, (machine.worker_pct + machine.worker_wait_pct) / 100)
     needs = busy * wait.batch_ms + taking_ms(wait)
-    return min(100.0, 100 * needs / max(1.0, busy * wait.workers + wait.room_share * cores) / wait.step_ms)
+    fetching = 100 * needs / max(1.0, busy * wait.workers + wait.room_share * cores) / wait.step_ms
+    return min(100.0, max(fetching, _computing_pct(facts, wait, cores)))
+
+
+def _computing_pct(facts: Facts, wait: InputWait, cores: float) -> float:
+    """Percent of the step that all the CPU time of the run takes, shared out among the usable cores: workers take
+    nothing of it away. On a GPU a thread may also spin while it waits for that, so nothing is said."""
+    own = facts.machine.own_pct
+    if own is None or facts.lost is None or facts.lost.source != "cpu":
+        return 0.0
+    return (own + 200 * taking_ms(wait) / wait.step_ms) / cores
 
 
 def taking_ms(wait: InputWait) -> float:

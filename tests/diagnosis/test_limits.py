@@ -142,3 +142,35 @@ def test_workers_without_a_core_delay_no_batch_that_lies_ready() -> None:
                     launch_ns=4_000),
     )  # fmt: skip
     assert watched(crowded, 0, 24, 4)[-1].cause == "input-transfer"
+
+
+def on_cpu(own_pct: float, wait_pct: float = 2.0, *, loader: int = 0, **process: object) -> Facts:
+    """A training that computes on two cores of a machine without a GPU and waits 36 of 100 ms for data."""
+    sample = {"cpu_pct": own_pct, "main_thread_cpu_pct": 90.0, "main_thread_wait_pct": wait_pct} | process
+    return gather(
+        window(
+            trace(
+                {"data": 36.0, "forward": 31.0, "backward": 32.0, "optimizer": 1.0}, run={"device": "cpu", "cores": 2},
+                no_gpu=True, loader={"num_workers": loader}, host={"cpu_pct": 99, "cores": 2}, process=sample,
+            )
+        )
+    )  # fmt: skip
+
+
+def promised(found: Facts, cause: str) -> float:
+    limit = next(one.speedup_limit for one in weigh(found).ranked if one.cause == cause)
+    assert limit is not None
+    return limit
+
+
+def test_workers_take_no_cpu_time_away_from_a_training_that_computes_on_all_cores() -> None:
+    """A real loop whose operators take both cores: a worker beside it won little, the wait promised 1.5."""
+    assert promised(on_cpu(100), "input-workers") == pytest.approx(1.5, abs=0.1)
+    assert promised(on_cpu(162), "input-workers") == pytest.approx(2 / 1.62, abs=0.05)
+
+
+def test_cheaper_batches_give_a_training_thread_its_core_back() -> None:
+    taken = {"main_thread_cpu_pct": 30.0, "tree_cpu_pct": 198.0, "workers": workers(2, 84, wait_pct=12.0)}
+    rested, queued = (on_cpu(30, pct, loader=2, **taken) for pct in (0.0, 20.0))
+    assert promised(rested, "input-cpu") == pytest.approx(100 / 64, abs=0.1)
+    assert promised(queued, "input-cpu") == pytest.approx(100 / 44, abs=0.15)
