@@ -324,14 +324,25 @@ class Timeline:
         if len(self.runs) > SHOWN and len((job := self.job(run, now_ns)).tracks) > SHOWN:
             others = [other for other in job.shown if other is not track and other.run.rank != run.rank]
             return [track, *others], track not in job.shown
-        return [track, *(other for other in self.runs.values() if other is not track and _same_job(run, other))], False
+        others = [other for other in self.runs.values() if other is not track and _same_job(track, other)]
+        return [track, *others[:: -(-len(others) // SHOWN) or 1]], False
 
 
-def _same_job(run: Run, other: RunTrack) -> bool:
-    """Whether another run is a rank of the same job."""
-    there = other.run
-    same = there.world_size == run.world_size and there.script == run.script
-    return same and there.rank != run.rank and other.ended is None
+def _same_job(track: RunTrack, other: RunTrack) -> bool:
+    """Whether another run is a rank of the same job. One that has ended is of an earlier launch, unless this one has
+    too and both trained at the same time."""
+    run, there = track.run, other.run
+    same = there.world_size == run.world_size and there.script == run.script and there.rank != run.rank
+    return same and (other.ended is None or (track.ended is not None and _together(track, other)))
+
+
+def _together(one: RunTrack, other: RunTrack) -> bool:
+    """Whether the steps of two runs overlap in time."""
+    ends = one.first_t, one.last_end, other.first_t, other.last_end
+    if None in ends:
+        return False
+    first, last, others_first, others_last = (end or 0 for end in ends)
+    return first < others_last and others_first < last
 
 
 def _between(records: deque[R], from_ns: int, to_ns: int) -> tuple[R, ...]:

@@ -253,6 +253,25 @@ def test_peers_are_the_other_ranks_of_the_same_job() -> None:
     assert sorted(peer.run.run_id for peer in timeline.window("r0", S).peers) == ["r1", "r2"]
 
 
+def test_ranks_that_ended_together_are_still_one_job_and_an_earlier_launch_is_another() -> None:
+    timeline = Timeline()
+    for launch in range(2):
+        for rank in range(2):
+            run_id, t = f"l{launch}r{rank}", launch * 100 * S
+            about = {"run_id": run_id, "rank": rank, "world_size": 2, "script": "train.py"}
+            timeline.add(Run(t=t, pid=2 * launch + rank, host="h", **about))
+            for n in range(10):
+                timeline.add(Step(t=t + n * S, run_id=run_id, n=n, dur_ns=S, phases_ns={"data": S // 2}))
+    assert [peer.run.run_id for peer in timeline.window("l1r0", 110 * S).peers] == ["l0r1", "l1r1"]
+    for run_id in ("l0r0", "l0r1"):
+        timeline.add(Event(t=11 * S, kind="exit", run_id=run_id))
+    assert [peer.run.run_id for peer in timeline.window("l1r0", 110 * S).peers] == ["l1r1"]
+    for run_id in ("l1r0", "l1r1"):
+        timeline.add(Event(t=111 * S, kind="exit", run_id=run_id))
+    assert [peer.run.run_id for peer in timeline.window("l1r0", 112 * S).peers] == ["l1r1"]
+    assert [peer.run.run_id for peer in timeline.window("l0r0", 12 * S).peers] == ["l0r1"]
+
+
 def test_the_latest_sign_of_life_is_kept() -> None:
     timeline = filled(Alive(t=0, run_id="a", steps=1), Alive(t=S, run_id="a", steps=9))
     alive = timeline.runs["a"].alive
