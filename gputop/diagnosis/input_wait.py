@@ -47,6 +47,10 @@ CHEAPER = "decode once and cache, decode to the size needed"
 """How a sample is made with less work."""
 
 
+APART_SHARE = 0.95
+"""Share of a step without the wait from which evaluations and checkpoints in it are not worth a word."""
+
+
 class InputWait(msgspec.Struct, frozen=True, kw_only=True):
     """Time lost to waiting for data. `needed`: workers that would keep up; `workers` None: not known.
 
@@ -60,6 +64,8 @@ class InputWait(msgspec.Struct, frozen=True, kw_only=True):
     lost_pct: float
     wait_ms: float
     step_ms: float
+    left_ms: float
+    """What the wait, evaluations and checkpoints leave of a step."""
     shape: Shape
     workers: int | None
     batch_ms: float | None
@@ -69,6 +75,12 @@ class InputWait(msgspec.Struct, frozen=True, kw_only=True):
     free_share: float | None
     room_share: float | None
     waiting: bool | None
+
+    @property
+    def without(self) -> str:
+        """What `left_ms` is without, in words."""
+        apart = self.left_ms < APART_SHARE * (self.step_ms - self.wait_ms)
+        return "without the wait, validation and checkpoints" if apart else "without the wait"
 
 
 @once
@@ -94,6 +106,7 @@ def input_wait(facts: Facts) -> InputWait | None:
         lost_pct=share,
         wait_ms=wait,
         step_ms=loop.mean_ms,
+        left_ms=max(0.0, left),
         shape=form,
         workers=workers,
         batch_ms=None if sampled.how(facts) == sampled.STRETCH else batch,

@@ -114,8 +114,8 @@ class TraceReader:
             raise Unreadable(f"{self.path} is an SQLite file, not a trace in JSON Lines")
         if b"\0" in line[:4096]:
             raise Unreadable(
-                f"{self.path} is not a trace: it holds binary data; "
-                "gputop reads recordings (.gputop) and JSON Lines (.jsonl)"
+                f"{self.path} is not a trace: it holds binary data; gputop reads recordings (.gputop) and JSON Lines "
+                "(.jsonl); of a recording whose beginning is lost, gputop recover saves what is left"
             )
 
     def _check_schema(self, run: Run) -> None:
@@ -133,7 +133,8 @@ class TraceReader:
     def _finish(self) -> None:
         if not self.read:
             if self.bad:
-                raise Unreadable(f"{self.path} is not a trace: none of its {self.bad} lines is a record")
+                lines = "its only line is no record" if self.bad == 1 else f"none of its {self.bad} lines is a record"
+                raise Unreadable(f"{self.path} is not a trace: {lines}")
             raise Unreadable(f"{self.path} is empty: there is nothing to read in it")
         if self.bad > NAMED_FAULTS:
             self.warnings.append(f"{self.bad} lines in all could not be read and were skipped")

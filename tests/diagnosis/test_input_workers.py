@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import pytest
 
 from gputop.records import AnyRecord
-from tests.diagnosis.builder import COMPUTE, STARVED, busy, expect, low, trace, workers
+from tests.diagnosis.builder import COMPUTE, STARVED, busy, expect, low, trace, verdict, workers
 
 
 def one_slow(i: int) -> dict[str, Any]:
@@ -149,3 +151,23 @@ def test_planted(name: str) -> None:
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_look_alike(name: str) -> None:
     expect(name.partition(":")[0], LOOK_ALIKES[name]())
+
+
+def test_the_workers_that_keep_up_follow_from_the_figures_beside_them() -> None:
+    """A validation in every 20th step is part of the mean step, but time in which no batch of the loop is due."""
+    records = trace(
+        {"data": 60, "forward": 4, "backward": 4, "optimizer": 2},
+        each=lambda i: {"phases": {"eval": 200}} if i % 20 == 19 else {},
+        run={"device": "cpu", "cores_allowed": 32}, loader={"num_workers": 0}, host={"cpu_pct": 4, "cores": 32},
+        process={"cpu_pct": 100}, no_gpu=True,
+    )  # fmt: skip
+    found = verdict(records)
+    assert found.cause == CAUSE
+    why = found.advice[0].why or ""
+    said = re.match(
+        r"a batch takes ([\d.]+) ms of one worker; a step without the wait, validation and checkpoints takes "
+        r"([\d.]+) ms: (\d+) workers keep up",
+        why,
+    )
+    assert said is not None, why
+    assert ceil(float(said[1]) / float(said[2])) == pytest.approx(int(said[3]), abs=1)

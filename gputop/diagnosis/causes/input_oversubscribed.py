@@ -212,7 +212,7 @@ def _what(facts: Facts, wait: InputWait) -> str:
         return f"the CPU quota holds the process back {100 * machine.throttled_share:.0f} % of the time"
     if (load := pools(facts, wait)) is not None:
         return f"{workers} with {machine.worker_threads:.0f} threads each, {load:.1f} that want each core"
-    return f"{workers} share {cores}"
+    return f"{workers} {'shares' if wait.workers == 1 else 'share'} {cores}"
 
 
 def _advice(facts: Facts, wait: InputWait) -> list[Advice]:

@@ -222,9 +222,7 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
         most = _waiting_most(cores, now)
     target = needed if needed is not None and (most is None or needed <= most) else most
     target = max(now + 1, target if target is not None else now + 1)
-    why = f"a batch takes {time(wait.batch_ms)} of one worker; a step without the wait takes " + time(
-        max(0.0, wait.step_ms - wait.wait_ms)
-    )
+    why = f"a batch takes {time(wait.batch_ms)} of one worker; a step {wait.without} takes {time(wait.left_ms)}"
     if needed is not None:
         why += f": {count(needed, 'worker')} keep up"
     if most is not None and (needed > most if needed is not None else wait.waiting):
