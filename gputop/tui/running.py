@@ -68,8 +68,13 @@ def _prepare(terminal: Terminal) -> None:
 
 
 def _tell(recorded: Iterable[str]) -> None:
-    """Where recordings lie that were made meanwhile: the screen that said so is gone."""
-    lines = [f"gputop: recorded into {path}; see gputop report {quote(path)}" for path in recorded if isfile(path)]
+    """Where recordings lie that were made meanwhile, and of which nothing does: the screen that said so is gone."""
+    lines = [
+        f"gputop: recorded into {path}; see gputop report {quote(path)}"
+        if isfile(path)
+        else f"gputop: no recording is left at {path}: it was moved or deleted, or could not be written"
+        for path in recorded
+    ]
     with suppress(OSError, ValueError):  # a terminal that went away
         print("".join(f"{clean(line, 2000)}\n" for line in lines), end="", file=sys.stderr, flush=True)
 

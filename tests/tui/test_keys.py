@@ -343,7 +343,9 @@ def test_where_it_was_recorded_is_told_when_the_screen_is_gone(
     drive(views.recording(path=str(there)), act)
     assert len(recorded) == 2
     _tell(recorded)
-    assert capsys.readouterr().err == f"gputop: recorded into {there}; see gputop report '{there}'\n"
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"gputop: recorded into {there}; see gputop report '{there}'"
+    assert said[1].startswith(f"gputop: no recording is left at {tmp_path / 'deleted.gputop'}: ")
 
 
 def test_a_replay_is_not_recorded(fake: type[Fake]) -> None:
