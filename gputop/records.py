@@ -16,8 +16,12 @@ SCHEMA = 1
 """Major version of the schema; fields and types are only ever added within one."""
 
 
-class Record(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag_field="type"):
-    """Base of every record: `t` is when what it describes began."""
+class Record(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag_field="type", gc=False):
+    """Base of every record: `t` is when what it describes began.
+
+    Records hold plain values and no way back to themselves, so the garbage collector need not look at them: with a
+    thousand ranks' steps held, each of its full passes would take longer than judging them all.
+    """
 
     t: int
 
