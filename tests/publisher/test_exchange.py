@@ -169,3 +169,15 @@ def test_outside_of_a_backward_it_is_nothing() -> None:
     acted.work(1)
     acted.finish()
     assert [told(seg)[2] for seg in acted.steps] == [{"data": 1.0}]
+
+
+def test_a_group_made_anew_is_asked_for_its_size_again(emitted: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
+    group = SimpleNamespace(WORLD="one")
+    world = SimpleNamespace(
+        is_available=lambda: True, GroupMember=group, get_world_size=lambda: {"one": 1, "two": 2}[group.WORLD]
+    )
+    monkeypatch.setattr(Exchange, "_found", lambda _: world)
+    with watched():
+        for n, _ in enumerate(trained()):
+            group.WORLD = "two" if n == 2 else group.WORLD
+    assert ["comm" in seg.phases for seg in emitted] == [False] * 3 + [True] * 3

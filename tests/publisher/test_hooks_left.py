@@ -1,7 +1,8 @@
-"""What a hook remembers from one call to the next is gone when the call is: nested, refused, held over or dropped late."""
+"""What a hook remembers within a call is gone with the call: nested, refused, held over or dropped late."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 import gputop
 from gputop.publisher import core
-from gputop.publisher.entries import CLOSE, EXCHANGE, Entry
+from gputop.publisher.entries import BEGIN, CLOSE, END, EXCHANGE, Entry
+from gputop.publisher.hooks.compile import in_use
 from gputop.publisher.hooks.exchange import Exchange
 from gputop.publisher.segment import Segment
 from tests.publisher.test_torch_hooks import parts
@@ -58,6 +60,30 @@ def test_a_backward_inside_of_a_backward_leaves_none_open(emitted: list[Segment]
     core.current.stop()  # type: ignore[union-attr]
     assert len(emitted) == 6
     assert all(seg.phases["backward"] < seg.end - seg.start - 10_000_000 for seg in emitted)
+
+
+def test_what_only_keeps_code_from_being_compiled_is_no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint(torch.nn.Linear(2, 1), torch.zeros(1, 2, requires_grad=True), use_reentrant=True).sum().backward()
+    frames: Any = sys.modules["torch._dynamo.eval_frame"]
+    assert not in_use()
+    monkeypatch.setattr(frames, "cached_backends", {1: None, 2: print})
+    assert in_use()
+
+
+def test_a_patch_that_came_later_than_ours_stays_when_ours_goes() -> None:
+    plain = torch.save
+    watch = gputop.watch()
+    ours = torch.save
+
+    def theirs(*args: Any, **kwargs: Any) -> None:
+        ours(*args, **kwargs)
+
+    try:
+        torch.save = theirs
+        watch.stop()
+        assert torch.save is theirs
+    finally:
+        torch.save = plain
 
 
 def test_a_graph_that_goes_backward_twice_tells_of_one_exchange_each_time(
@@ -129,3 +155,27 @@ def test_a_pass_that_is_over_ends_once_however_long_its_iterator_is_kept(noted: 
     del iterator
     kept.clear()
     assert sum(op == CLOSE for op, _, _ in noted) == 2
+
+
+@pytest.fixture
+def alone() -> Iterator[Any]:
+    """A process group of this process alone."""
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield distributed
+    distributed.destroy_process_group()
+
+
+def test_a_collective_within_a_collective_or_after_one_that_failed_is_told_once(alone: Any, noted: list[Entry]) -> None:
+    model, optimizer, loader = parts()
+    for n, (x,) in enumerate(loader):
+        step(model, optimizer, x)
+        if n == 1:
+            with pytest.raises(TypeError):
+                alone.all_reduce(None)
+        if n >= 1:
+            alone.all_gather_object([None], n)  # calls others
+    marks = [op for op, what, _ in noted if what == "comm"]
+    assert marks == [BEGIN, END] * (1 + 5)

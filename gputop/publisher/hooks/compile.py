@@ -28,5 +28,9 @@ def install(publisher: Publisher, retreat: Callable[[], None]) -> Callable[[], N
 
 
 def in_use() -> bool:
-    """Whether the script has used it already, before anyone watched."""
-    return bool(getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", None))
+    """Whether the script has used it already, before anyone watched.
+
+    What is only kept from being compiled (activation checkpointing does that) leaves no backend, but None.
+    """
+    backends = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", None) or {}
+    return any(backend is not None for backend in tuple(backends.values()))
