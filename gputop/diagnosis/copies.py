@@ -49,13 +49,13 @@ def copies(facts: Facts) -> Copies | None:
         return None
     on_device = lost.device_ms.get("h2d")
     source = "device" if on_device is not None else "steps"
-    ms = on_device if on_device is not None else loop.ms("h2d")
+    sent = [step.h2d_bytes for step in loop.steps if step.h2d_bytes is not None]
+    ms = on_device if on_device is not None else max(loop.ms("h2d"), least_pct(facts) * loop.mean_ms / 100)
     share = 100 * ms / loop.mean_ms
     if on_device is None and lost.total_pct is not None:
         share = min(share, lost.total_pct)
     if share < NOTICE_PCT:
         return None
-    sent = [step.h2d_bytes for step in loop.steps if step.h2d_bytes is not None]
     unpinned = [step.h2d_pageable_bytes for step in loop.steps if step.h2d_pageable_bytes is not None]
     size = sum(sent) / len(sent) if sent else None
     rate = size / (ms / 1e3) if size and ms else None
@@ -73,6 +73,19 @@ def copies(facts: Facts) -> Copies | None:
         link_share=rate / peak if rate and peak else None,
         fastest_pct=min(share, 100 * size / peak * 1e3 / loop.mean_ms) if size and peak else 0.0,
     )
+
+
+@once
+def least_pct(facts: Facts) -> float:
+    """Percent of the step that the copies take at least, at the link's peak, where no event tells how long they took.
+
+    Those that the host does not wait for show in none of its phases, and a utilization counts kernels alone.
+    """
+    loop, lost, peak = facts.loop, facts.lost, _peak(facts)
+    if loop is None or lost is None or lost.source != "nvml" or peak is None:
+        return 0.0
+    sent = [step.h2d_bytes for step in loop.steps if step.h2d_bytes is not None]
+    return 100 * sum(sent) / len(sent) / peak * 1e3 / loop.mean_ms if sent else 0.0
 
 
 def _pageable(facts: Facts, sent: int, unpinned: int | None) -> float | None:

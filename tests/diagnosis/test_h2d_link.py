@@ -12,6 +12,13 @@ from tests.diagnosis.builder import MS, busy, expect, low, trace
 CAUSE = "h2d-link"
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
+    "copies that nothing waits for, by their bytes and the link": lambda: trace(
+        {"data": 1, "h2d": 0.02, "forward": 60, "backward": 90, "optimizer": 4},
+        h2d_bytes=800_000_000,
+        h2d_pageable_bytes=0,
+        loader={"pin_memory": True},
+        gpu=low(30, pcie_gen=3, pcie_gen_max=3, pcie_width=8, pcie_width_max=8),
+    ),
     "degraded": lambda: trace(
         {"data": 1, "h2d": 40, "forward": 20, "backward": 30, "optimizer": 4},
         h2d_bytes=250_000_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.batch_room import larger_batch
 from gputop.diagnosis.candidate import Candidate, Case, speedup
+from gputop.diagnosis.copies import least_pct
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.idle_time import STARVED
 from gputop.diagnosis.launching import Launching, fused_update, launching
@@ -55,11 +56,14 @@ def examine(facts: Facts) -> Candidate | None:
     """Whether the device waits for the host's launches."""
     idle = launching(facts)
     loop, lost = facts.loop, facts.lost
-    if idle is None or loop is None or lost is None or _share(idle) < NOTICE_PCT:
+    if idle is None or loop is None or lost is None:
+        return None
+    share = _share(idle) - least_pct(facts)
+    if share < NOTICE_PCT:
         return None
     if (loop.opaque and lost.queue_empty is None) or (lost.behind and (lost.queue_empty or 0.0) < SOMETIMES):
         return None
-    device, share = facts.device, _share(idle)
+    device = facts.device
     case = Case(facts)
     case.at_least("device idle where work is launched", share, ENTER_PCT, "%", lost.source)
     if lost.queue_empty is None:
@@ -90,7 +94,7 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=share,
         fit=case.fit,
-        headline=_headline(facts, idle),
+        headline=_headline(facts, idle, share),
         evidence=case.evidence,
         advice=_advice(facts),
         speedup_limit=speedup(share, device_busy_pct(facts, COMPUTE)) if idle.upper else speedup(share),
@@ -117,7 +121,7 @@ def _share(idle: Launching) -> float:
     return idle.rest_pct
 
 
-def _headline(facts: Facts, idle: Launching) -> str:
+def _headline(facts: Facts, idle: Launching, share: float) -> str:
     loop, lost = facts.loop, facts.lost
     assert loop is not None
     assert lost is not None
@@ -130,7 +134,7 @@ def _headline(facts: Facts, idle: Launching) -> str:
         else ""
     )
     return (
-        f"the host can't launch work fast enough: the device idles {about}{pct(_share(idle))} of a "
+        f"the host can't launch work fast enough: the device idles {about}{pct(share)} of a "
         f"{time(loop.mean_ms)} step between kernels{found}"
     )
 
