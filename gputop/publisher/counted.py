@@ -52,7 +52,6 @@ def told_again(loop: Loop, now: int, samples: int | None) -> Segment | None:
     if seg is not None:
         seg.counted = False
         seg.cpu_from = loop.cpu_clock()
-        seg.source.steady += 1
         seg.batches = seg.marks = 1
         seg.samples = samples
         seg.phases["data"] = now - seg.start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -13,8 +14,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import gputop
-from gputop.publisher import core, counted, detail, pace
+from gputop.publisher import core, counted, detail, pace, passes
 from gputop.publisher.counting import Counting, Sums
+from gputop.publisher.entries import OWN_COST
 from gputop.publisher.regions import MAX_MARKS, Regions
 from gputop.publisher.ring import Ring
 from gputop.publisher.segment import Segment, Source
@@ -536,6 +538,75 @@ def test_counted_steps_are_told_of_while_the_training_stands_still(
     steps, sums = over(emitted)
     assert gone == [200]
     assert count(steps, sums) == 400
+
+
+def test_a_row_ends_with_the_second_and_is_taken_only_when_all_before_it_was_read(
+    emitted: Given, backed_off: Callable[[int], None]
+) -> None:
+    backed_off(64)
+    checked = False
+    for _ in gputop.steps(range(600)):
+        publisher = core.current
+        assert publisher is not None
+        tally = publisher.tally
+        if publisher.skip > 10 and tally.steps > 5 and not checked:
+            checked = True
+            phase = publisher.open_phase()
+            assert phase is not None
+            assert phase[1] >= tally.last
+            held, later = tally.steps, tally.last + 2_500 * MS
+            publisher.entries.append((OWN_COST, 0, 0))
+            publisher.end_second(later)
+            assert tally.steps == held
+            publisher.catch_up()
+            tally.until = 0
+        elif checked:
+            assert tally.steps == 0, "the row ended with its second"
+            assert publisher.skip > 8
+            break
+        with gputop.phase("backward"):
+            pass
+    assert checked
+    core.current.stop()
+
+
+def test_a_row_taken_right_before_its_end_is_handed_over_once(
+    emitted: Given, backed_off: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backed_off(EVERY)
+
+    def late(publisher: core.Publisher, samples: int | None, now: int) -> None:
+        publisher.catch_up()
+        publisher.end_second(publisher.tally.last + 2_500 * MS)
+        assert publisher.tally.steps == 0
+        detail.resume(publisher, samples, now)
+
+    monkeypatch.setattr(passes, "resume", late)
+    for _ in gputop.steps(range(400)):
+        with gputop.phase("backward"):
+            pass
+    steps, sums = over(emitted)
+    assert count(steps, sums) == 400
+    assert sum("backward" in seg.phases for seg in steps) > 400 / EVERY / 2
+
+
+def test_a_stop_by_another_thread_loses_no_counted_step(emitted: Given, backed_off: Callable[[int], None]) -> None:
+    backed_off(64)
+    for n in gputop.steps(range(400)):
+        publisher = core.current
+        assert publisher is not None
+        if n > 200 and publisher.tally.steps > 5:
+            stopper = threading.Thread(target=publisher.stop)
+            stopper.start()
+            stopper.join()
+            break
+        with gputop.phase("backward"):
+            pass
+    steps, sums = (
+        [one for one in emitted if isinstance(one, Segment)],
+        [one for one in emitted if isinstance(one, Sums)],
+    )
+    assert count(steps, sums) == n + 1
 
 
 def test_what_comes_up_while_a_counted_step_waits_is_told_and_no_step_is_lost(

@@ -179,3 +179,24 @@ def test_a_collective_within_a_collective_or_after_one_that_failed_is_told_once(
             alone.all_gather_object([None], n)  # calls others
     marks = [op for op, what, _ in noted if what == "comm"]
     assert marks == [BEGIN, END] * (1 + 5)
+
+
+class Trains(torch.utils.data.Dataset[bool]):
+    """Trains a model of its own for each sample."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> bool:
+        torch.set_num_threads(1)
+        model = torch.nn.Linear(2, 1)
+        step(model, torch.optim.SGD(model.parameters(), 0.1), torch.zeros(1, 2))
+        assert core.current is not None
+        return core.current.started
+
+
+def test_a_loader_worker_that_trains_is_no_run() -> None:
+    watch = gputop.watch()
+    loader = DataLoader(Trains(), num_workers=1, multiprocessing_context="fork")
+    assert [started.item() for started in loader] == [False, False]
+    watch.stop()
