@@ -214,7 +214,10 @@ class Publisher:
                 self._bind(get_ident())
                 self.begin_run()
             except Exception as error:
-                self.fault("run", error)
+                if threading.main_thread().is_alive():
+                    self.fault("run", error)
+                else:  # an exit handler trains: Python 3.12 starts no thread any more, and there is nobody to warn
+                    self._watch_no_more()
         if self.skip and get_ident() == self.thread:
             self.worked = True
         return get_ident() == self.noting

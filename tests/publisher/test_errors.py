@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -204,3 +205,17 @@ def interrupted(plain: Callable[[Entry], None], at: int, when: str) -> Callable[
             raise KeyboardInterrupt
 
     return put
+
+
+def test_an_exit_handler_that_trains_where_no_thread_can_start_goes_on_in_silence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    gputop.watch()
+    monkeypatch.setattr(threading, "main_thread", threading.Thread)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert list(gputop.steps(range(3))) == [0, 1, 2]
+    assert core.current is not None
+    assert (core.current.active, caplog.text) == (False, "")
