@@ -11,6 +11,7 @@ import msgspec
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.loop import Loop, read_loop, train_and_eval
 from gputop.diagnosis.lost import read_lost
+from gputop.diagnosis.phases import COMPUTE, role
 from gputop.diagnosis.ranks import Ranks, ranks
 from gputop.diagnosis.waiting import common, kept, waited_pct
 from gputop.records import Step
@@ -71,8 +72,33 @@ def _last_steps(facts: Facts) -> list[Step] | None:
 
 
 def _lasts(sides: Ranks) -> dict[int, Step]:
-    """The step of whichever rank waited least, by its number."""
-    return {n: min(sides, key=lambda side: side.waits[n]).steps[n] for n in common(sides)}
+    """The step of whichever rank waited least, by its number; together they take as long as any rank's own steps.
+
+    One after the other they seem to take longer, where ranks take turns: a host that comes late in one step had waited
+    for its device in the one before, while it launched that one's work. So much is taken off that time; and where it
+    is no more than that, of all of the step: the host waited for a batch while its device was still at work.
+    """
+    numbers = common(sides)
+    lasts = {n: min(sides, key=lambda side: side.waits[n]).steps[n] for n in numbers}
+    took = sum(step.dur_ns for step in lasts.values())
+    more = took - sum(side.steps[n].dur_ns for side in sides for n in numbers) / len(sides)
+    waiting = sum(ns for step in lasts.values() for name, ns in step.phases_ns.items() if role(name) in COMPUTE)
+    if more <= OVERLAP * took or not waiting:
+        return lasts
+    cut = min(more, waiting)
+    return {n: _shorter(step, 1 - cut / waiting, (took - more) / (took - cut)) for n, step in lasts.items()}
+
+
+OVERLAP = 0.02
+"""Part of the last ranks' steps by which they may seem longer than the job's: less is jitter."""
+
+
+def _shorter(step: Step, launching: float, all_: float) -> Step:
+    """The step with so much left of the host's time in which work was launched, and then of all of its time."""
+    parts = {name: ns * launching if role(name) in COMPUTE else ns for name, ns in step.phases_ns.items()}
+    dur_ns = step.dur_ns - sum(step.phases_ns.values()) + sum(parts.values())
+    phases = {name: round(ns * all_) for name, ns in parts.items()}
+    return msgspec.structs.replace(step, phases_ns=phases, dur_ns=max(1, round(dur_ns * all_)))
 
 
 def _with_edges(loop: Loop, own: Loop) -> Loop:

@@ -8,7 +8,11 @@ import pytest
 
 from gputop.diagnosis.critical import of_the_last
 from gputop.diagnosis.evidence import gather
+from gputop.diagnosis.verdict import judge
 from gputop.records import AnyRecord
+from gputop.simulation.physics import Input, Machine, Model, Physics, Ranks
+from gputop.simulation.trace import trace as trace_of
+from gputop.simulation.whatif import REMEDIES, speed
 from tests.diagnosis.builder import GPU_BYTES, MS, both, busy, ranks, window
 
 WORLD = 4
@@ -78,3 +82,25 @@ def test_where_one_rank_is_late_it_is_named_and_not_what_makes_it_so() -> None:
     for said in both(ranks(rank, WORLD), "r1"):
         assert said.cause == "straggler", said.headline
         assert said.headline.startswith("rank 3 arrives")
+
+
+def test_the_steps_of_ranks_that_take_turns_are_no_longer_than_the_jobs() -> None:
+    """A host that comes late had waited for its device in the step before: that time is not the loop's."""
+    job = Physics(
+        machine=Machine(cores=64),
+        input=Input(workers=2, decode_ns=520 * MS, decode_jitter=0.15),
+        model=Model(forward=907, backward=1911, optimizer=212, kernel_ns=23_000, optimizer_kernel_ns=23_000),
+        ranks=Ranks(world=4, link_bytes_s=9e10, buckets=4),
+    )
+    seen = window(trace_of(job, seconds=20), "sim-custom-0-r2")
+    facts = gather(seen)
+    last = of_the_last(facts)
+    assert last.last
+    assert facts.loop is not None
+    assert last.loop is not None
+    assert last.loop.mean_ms == pytest.approx(facts.loop.mean_ms, rel=0.02)
+    assert last.loop.contradictory == 0
+    said = judge(seen)
+    assert said.cause == "input-workers"
+    gained = speed(REMEDIES["input-workers"](job), 60, 0, 120) / speed(job, 60, 0, 120)
+    assert said.speedup_limit == pytest.approx(gained, rel=0.15)

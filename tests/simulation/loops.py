@@ -2,6 +2,7 @@
 
 `python -m tests.simulation.loops 0 1000 [FILE]` prints every loop that is judged otherwise, by its seed, the score and
 the confusion matrix. Outcomes are kept in FILE, and a run that was broken off goes on from there.
+`python -m tests.simulation.loops healthy 0 200` prints which healthy loops and jobs are accused of anything.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -17,7 +19,7 @@ from msgspec.structs import replace
 
 from gputop.diagnosis.verdict import Judge
 from gputop.records import Verdict, end_of
-from gputop.simulation.drawn import draw
+from gputop.simulation.drawn import draw, draw_healthy, in_job
 from gputop.simulation.physics import Physics
 from gputop.simulation.trace import trace
 from gputop.simulation.whatif import LEAST_GAIN, REMEDIES, TIE, gains, named, speed
@@ -37,6 +39,12 @@ SECONDS = 300
 
 SLOW_TIMES = 5
 """How many times as many where single slow samples may hold a loop up: of so few steps, some three are."""
+
+ACCUSES_NOBODY = ("gpu-bound", "small-model", "unknown", "warmup")
+"""What may be said of a loop in which nothing is wrong."""
+
+SURE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+"""Confidence between which and the next one verdicts are counted together."""
 
 S = 1_000_000_000
 
@@ -152,7 +160,8 @@ def _healed(physics: Physics) -> Physics:
 class Score(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the clear loops are right, of the others fair, and of the promises near.
 
-    `alone` and `alone_right` count the clear loops that are no rank of a job.
+    `alone` and `alone_right` count the clear loops that are no rank of a job. `sure`: clear loops by the confidence of
+    the verdict, from one figure to the next: the mean of it, how many, how many right.
     """
 
     clear: int
@@ -165,6 +174,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     near: int
     missed: tuple[tuple[str, str, int], ...]
     table: tuple[tuple[str, int, int], ...]
+    sure: tuple[tuple[float, float, float, int, int], ...] = ()
 
     def __str__(self) -> str:
         pairs = [
@@ -185,6 +195,13 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
         for truth, whole, right in self.table:
             others = ", ".join(f"`{said}` {n}" for one, said, n in self.missed if one == truth)
             lines.append(f"| `{truth}` | {whole} | {right} | {others} |")
+        return "\n".join(lines)
+
+    def calibration(self) -> str:
+        """How often verdicts of each confidence are right, a row of Markdown for each."""
+        lines = ["| confidence | mean | loops | right |", "|---|---|---|---|"]
+        for low, high, mean, whole, right in self.sure:
+            lines.append(f"| {low:.2f} to {high:.2f} | {mean:.2f} | {whole} | {right} ({100 * right / whole:.1f} %) |")
         return "\n".join(lines)
 
 
@@ -208,6 +225,17 @@ def score(outcomes: Iterable[Outcome]) -> Score:
         missed=tuple((truth, said, n) for (truth, said), n in missed.most_common()),
         table=tuple(
             (truth, truths[truth], sum(one.right for one in clear if one.truth == truth)) for truth in sorted(truths)
+        ),
+        sure=tuple(
+            (
+                low,
+                high,
+                sum(one.verdict.confidence for one in some) / len(some),
+                len(some),
+                sum(one.right for one in some),
+            )
+            for low, high in pairwise(SURE)
+            if (some := [one for one in clear if low <= one.verdict.confidence < high])
         ),
     )
 
@@ -233,9 +261,25 @@ def main(first: int, last: int, kept: Path | None = None) -> None:
         done.append(one)
         if one.clear and not one.right:
             print(f"seed {one.seed}: {one.truth} ({one.gained:.2f}) called {one.verdict.cause}: {one.verdict.headline}")
-    print(score(done))
-    print(score(done).rows())
+    found = score(done)
+    print(found)
+    print(found.rows())
+    print(found.calibration())
 
 
-if __name__ == "__main__":
+def healthy(first: int, last: int) -> None:
+    """Watch the healthy loops of some seeds, alone and as one rank of a job, and print what is said of any."""
+    for kind in ("loops of one process", "ranks of a job"):
+        said = {}
+        for seed in range(first, last):
+            physics = draw_healthy(seed)
+            physics = physics if kind == "loops of one process" else in_job(Random(seed), physics)
+            said[seed] = watched(physics, seed, 24, 2)[-1].cause
+        accused = {seed: cause for seed, cause in said.items() if cause not in ACCUSES_NOBODY}
+        print(f"{len(said)} healthy {kind}, accused: {accused or 'none'}")
+
+
+if __name__ == "__main__" and sys.argv[1] == "healthy":
+    healthy(int(sys.argv[2]), int(sys.argv[3]))
+elif __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -9,7 +9,7 @@ import pytest
 
 from gputop.simulation.drawn import PLANTS, draw, draw_healthy, in_job
 from gputop.simulation.physics import Physics
-from tests.simulation.loops import SEED_STEPS, Outcome, outcome, score, watched
+from tests.simulation.loops import ACCUSES_NOBODY, SEED_STEPS, Outcome, outcome, score, watched
 
 SEED = 20_000
 """Where the loops of this suite begin.
@@ -21,9 +21,6 @@ docs/verdict.md has the figures of loops that no rule was written for.
 ALONE, IN_JOBS = 0.95, 0.85
 """Shares of the clear loops that must be named rightly: those of one process, and those seen from one rank of several,
 of which there are few here."""
-
-ACCUSES_NOBODY = ("gpu-bound", "small-model", "unknown", "warmup")
-"""What may be said of a loop in which nothing is wrong."""
 
 
 def judged(number: int, first: int, steps: int) -> list[Outcome]:
