@@ -47,6 +47,13 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
 """Traces with this cause planted."""
 
 LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
+    "input-workers: a minute of compiling, and six seconds of waits for the only loader": lambda: trace(
+        {"data": 80, "forward": 8, "backward": 10, "optimizer": 2},
+        n=60,
+        each=lambda i: {"kind": "warmup" if i < 2 else None, "phases": {"forward": 30_000 if i < 2 else 8}},
+        loader={"num_workers": 0},
+        gpu=low(12),
+    ),
     "launch-bound: lengths vary, and nothing is compiled for them": lambda: trace(
         COMPUTE, n=200, each=lambda i: {"shapes": i + 1}, gpu=low(20)
     ),

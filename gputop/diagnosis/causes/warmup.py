@@ -20,7 +20,12 @@ ENTER_PCT = 10.0
 """Percent of wall time lost in steps that compile or tune from which it is worth naming."""
 
 WARM_SHARE = 0.5
-"""Share of the window's wall time in first, slow steps from which the run is still warming up."""
+"""Share of the window's wall time in first, slow steps from which the run is still warming up, until
+SETTLED_S of later steps are known."""
+
+SETTLED_S = 5.0
+"""Seconds of steps after the first, slow ones from which these are told instead (FIRST_STEPS of them at least): a model
+that took a minute to compile needs no other minute before its loop can be judged."""
 
 TUNING_MS = 500.0
 """Step time, ms, from which a step that meets a new shape tunes for it: launches alone are seldom as many (reports had
@@ -33,7 +38,8 @@ def examine(facts: Facts) -> Candidate | None:
     if loop is None:
         return None
     warm = sum(loop.warmup_ms)
-    if warm > WARM_SHARE * (warm + sum(loop.dur)):
+    settled = len(loop.dur) >= FIRST_STEPS and sum(loop.dur) >= 1000 * SETTLED_S
+    if warm > WARM_SHARE * (warm + sum(loop.dur)) and not settled:
         return _warming(facts, loop, warm)
     return _recompiling(facts, loop)
 
