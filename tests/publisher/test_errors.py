@@ -213,9 +213,10 @@ def test_an_exit_handler_that_trains_where_no_thread_can_start_goes_on_in_silenc
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
-    gputop.watch()
+    pub = gputop.watch()
     monkeypatch.setattr(threading, "main_thread", threading.Thread)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert list(gputop.steps(range(3))) == [0, 1, 2]
     assert core.current is not None
     assert (core.current.active, caplog.text) == (False, "")
+    pub.stop()

@@ -187,7 +187,7 @@ def test_records_are_written_as_they_come_and_not_kept(name: str) -> None:
     """Out of a million records no more than a few exist at once, and what comes out follows what goes in."""
     alive = 0
 
-    class Counted(rec.Step, frozen=True, kw_only=True, tag="step", weakref=True):
+    class Counted(rec.Step, frozen=True, kw_only=True, tag="step", gc=True, weakref=True):
         pass
 
     import weakref
