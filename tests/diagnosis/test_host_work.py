@@ -258,4 +258,9 @@ def test_a_thread_that_never_rests_takes_the_interpreter_from_the_loop() -> None
 def test_a_training_thread_that_runs_or_waits_for_something_else_is_not_held_up_by_a_thread() -> None:
     assert with_threads({"main_thread_cpu_pct": 78}).cause == "cpu-bound"  # operators with a pool of threads
     assert with_threads({"cpu_pct": 20}).cause == "cpu-bound"  # it waits, and nobody works
+    pool = with_threads({"cpu_pct": 172, "threads": 67})  # more than one core's worth is no Python
+    assert pool.cause == "cpu-bound"
+    assert pool.advice[0].code is not None
+    assert "set_num_threads(2)" in pool.advice[0].code
+    assert "set_num_threads" not in (with_threads({"cpu_pct": 172, "threads": 7}).advice[0].code or "")
     assert "thread of this process" not in with_threads({}, run={"world_size": 2, "rank": 0}).headline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case
 from gputop.diagnosis.evidence import Facts, batches_unseen
+from gputop.diagnosis.interpreter import pool_waits
 from gputop.diagnosis.wording import count, pct, time
 from gputop.records import Advice
 
@@ -52,4 +53,12 @@ def _advice(facts: Facts) -> list[Advice]:
         advice.append(
             Advice(do="or compile the model", why="fuses operators for the CPU", code="model = torch.compile(model)")
         )
+    cores = facts.machine.cores
+    if cores and pool_waits(facts):
+        fewer = Advice(
+            do=f"let operators use {count(cores, 'thread')}, as many as there are cores",
+            why="with more, each operator ends only when the last of its threads has had a turn on a core",
+            code=f"torch.set_num_threads({max(1, int(cores))})  # or OMP_NUM_THREADS in the environment",
+        )
+        return [fewer, *advice]
     return advice
