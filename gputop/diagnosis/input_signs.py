@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_wait import BUSY_WORKER_PCT, FREE_SHARE, HANDOVER_MS, IDLE_WORKER_PCT, InputWait
+from gputop.diagnosis.machine import PLAIN_THREADS
 from gputop.diagnosis.rounds import in_rounds
 
 REMOTE = frozenset(
@@ -95,14 +96,24 @@ LOAD_PER_CORE = 2.0
 """Run queue length for each core from which every thread waits at least as long as it runs."""
 
 
+POOL_WAIT_PCT = 15.0
+"""Wall time, percent, that workers are ready without a core below which their threads do not outnumber the cores."""
+
+
 def pools(facts: Facts, wait: InputWait) -> float | None:
-    """Threads that want each core, where the workers have threads enough for that and the run takes the cores."""
+    """Threads that want each core, where the workers have threads enough for that and the run takes the cores.
+
+    The few that any worker has rest; and where the workers are known to have a core whenever they want one, the threads
+    that queue are others'.
+    """
     machine = facts.machine
+    if machine.worker_wait_pct is not None and machine.worker_wait_pct < POOL_WAIT_PCT:
+        return None
     if machine.load_per_core is None or machine.load_per_core < LOAD_PER_CORE or not machine.cores_all:
         return None
     if wait.room_share is None or wait.room_share >= FREE_SHARE:
         return None
-    threads = (machine.workers or 0) * (machine.worker_threads or 0.0)
+    threads = (machine.workers or 0) * max(0.0, (machine.worker_threads or 0.0) - PLAIN_THREADS)
     return machine.load_per_core if threads >= LOAD_PER_CORE * machine.cores_all else None
 
 

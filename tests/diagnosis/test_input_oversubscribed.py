@@ -142,6 +142,20 @@ LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
             "workers": workers(2, 81, system_pct=25.0, threads=3, wait_pct=17.0),
         },
     ),
+    "input-cpu: plain workers that have a core when they want one, others' threads queue": lambda: trace(
+        {"data": 7.3, "forward": 5.8, "backward": 4.8, "optimizer": 0.1},
+        loader={"num_workers": 2, "persistent_workers": True},
+        run={"device": "cpu", "cores_allowed": 2, "cores": 2},
+        no_gpu=True,
+        host={"cpu_pct": 99.8, "cores": 2, "system_pct": 12, "load1": 5.1},
+        process={
+            "cpu_pct": 63,
+            "main_thread_cpu_pct": 60,
+            "main_thread_wait_pct": 4.8,
+            "tree_cpu_pct": 161,
+            "workers": workers(2, 49, system_pct=2.8, threads=3, wait_pct=2.7),
+        },
+    ),
     "input-cpu: pools of threads that lie idle, as numeric libraries open them": lambda: trace(
         {"data": 40, "forward": 4.8, "backward": 9.9, "optimizer": 13.2},
         loader={"num_workers": 2, "persistent_workers": True},
