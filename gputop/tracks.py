@@ -74,6 +74,9 @@ WINDOW_MAX_STEPS = 500
 WINDOW_MIN_STEPS = 5
 """... but no more than EXACT_NS or WINDOW_MAX_STEPS, unless that left fewer than WINDOW_MIN_STEPS."""
 
+WHOLE_MAX_STEPS = 20_000
+"""Steps of all that is held exactly, in stretches of which some stand for others."""
+
 FOLDS = 256
 """Sums of steps kept for the rates of a window: more than a window's seconds."""
 
@@ -260,9 +263,12 @@ class RunTrack:
         return out
 
     def held(self, now_ns: int) -> tuple[Step, ...]:
-        """Every finished step that is held exactly and ended by then, oldest first, with their kinds decided."""
+        """Every finished step that is held exactly and ended by then, oldest first, with their kinds decided. Where
+        some stand for others, as often as these were."""
         steps = [step for step in self.steps if not step.partial and step.t + step.dur_ns <= now_ns]
-        return tuple(step if step.kind == (kind := self.kind(step)) else _with_kind(step, kind) for step in steps)
+        found = tuple(step if step.kind == (kind := self.kind(step)) else _with_kind(step, kind) for step in steps)
+        folds = within_seconds(self.folds, found)
+        return evenly(found, folds, WHOLE_MAX_STEPS) if folds else found
 
     def _cut(self, now_ns: int, since_ns: int | None) -> tuple[Step, ...]:
         out: list[Step] = []

@@ -8,8 +8,8 @@ from itertools import pairwise, takewhile
 import msgspec
 
 from gputop.diagnosis.loop import in_order
-from gputop.records import Gpu, Sampler, Step, Verdict
-from gputop.thinned import rates
+from gputop.records import Fold, Gpu, Sampler, Step, Verdict
+from gputop.thinned import rates, within_seconds
 from gputop.tiers import Bucket, percentile
 from gputop.tracks import EXACT_NS, WINDOW_NS, WINDOW_STEPS, GpuTrack, HostTrack, RunTrack, S
 from gputop.view import GpuView, HostView, RunView, Segment, Share
@@ -56,17 +56,20 @@ def run_view(
 ) -> RunView:
     """A run as shown: figures of its window's train steps, histories along the axis."""
     train = [step for step in window.steps if step.kind != "eval"]
-    held = track.trained(train[0].t, window.to_ns) if train and window.folds else train
+    held, folds = train, window.folds
+    if train and folds:  # the window may be the last of it: a rate is that of whole seconds
+        held = track.trained(min(train[0].t, window.to_ns - WINDOW_NS), window.to_ns)
+        folds = within_seconds(track.folds, held)
     first, last = axis
     loader = _train_loader(track, train)
-    rate, sample_rate = _rates(held, window)
+    rate, sample_rate = _rates(held, folds)
     counted = not train or train[-1].sampled != "stretch"  # else no step of it is known, only shares of time
     return RunView(
         run=track.run,
         state=_state(track, verdict),
         verdict=verdict,
         steps_total=max(track.train_steps, (track.alive.steps if track.alive else 0)) if counted else 0,
-        step_ms=_step_ms(train, held, window) if counted else None,
+        step_ms=_step_ms(train, held, folds) if counted else None,
         steps_per_s=rate if counted else None,
         samples_per_s=sample_rate,
         ledger=ledger,
@@ -159,11 +162,11 @@ def _train_loader(track: RunTrack, train: list[Step]) -> int | None:
     return next(iter(track.loaders), None) if len(track.loaders) == 1 else None
 
 
-def _step_ms(train: list[Step], held: list[Step], window: Window) -> dict[str, float] | None:
+def _step_ms(train: list[Step], held: list[Step], folds: tuple[Fold, ...]) -> dict[str, float] | None:
     if not train:
         return None
     durations = [step.dur_ns / MS for step in train]
-    longest = max((fold.max_ns or 0 for fold in window.folds), default=0) / MS
+    longest = max((fold.max_ns or 0 for fold in folds), default=0) / MS
     return {
         "p50": percentile(durations, 0.5) or 0.0,
         "p95": percentile(durations, 0.95) or 0.0,
@@ -171,11 +174,11 @@ def _step_ms(train: list[Step], held: list[Step], window: Window) -> dict[str, f
     }
 
 
-def _rates(train: list[Step], window: Window) -> tuple[float | None, float | None]:
+def _rates(train: list[Step], folds: tuple[Fold, ...]) -> tuple[float | None, float | None]:
     """Steps and samples a second over the wall time that the train steps span."""
     if not train:
         return None, None
-    if (counted := rates(train, window.folds)) is not None:
+    if (counted := rates(train, folds)) is not None:
         return counted
     span = train[-1].t + train[-1].dur_ns - train[0].t
     if span <= 0:

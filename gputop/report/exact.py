@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from gputop.diagnosis.apart import set_apart
 from gputop.diagnosis.numbers import median, period, ranked
 from gputop.diagnosis.phases import EPISODIC, role
 from gputop.records import Event, Fold, Step
 from gputop.report.account import Account, Episode, Epoch, Spread
+from gputop.thinned import weights
 from gputop.tracks import RunTrack
 
 MS = 1e-6
@@ -24,6 +26,7 @@ def account(track: RunTrack, steps: Sequence[Step], folds: Sequence[Fold], event
     train = [step for step in whole if track.kind(step) != "eval"]
     lengths = [float(step.dur_ns) for step in train]
     keep, warm, _ = set_apart(train, lengths) if train else ([], [], [])
+    held = weights(train, folds) if folds else [1.0] * len(train)
     longest = max((fold.max_ns or 0 for fold in folds if fold.kind in (None, "train")), default=0)
     return Account(
         from_ns=track.first_t,
@@ -32,8 +35,8 @@ def account(track: RunTrack, steps: Sequence[Step], folds: Sequence[Fold], event
         train_ns=track.train_ns,
         samples=track.samples,
         phases_ns=dict(track.phases),
-        every=spread(lengths, longest),
-        steady=spread([lengths[index] for index in keep], 0),
+        every=spread(lengths, longest, held),
+        steady=spread([lengths[index] for index in keep], 0, [held[index] for index in keep]),
         warmup_steps=len(warm),
         epoch_firsts=len(train) - len(keep) - len(warm),
         epochs=epochs(train, track.last_end or 0, track.train_steps if folds else 0),
@@ -41,13 +44,18 @@ def account(track: RunTrack, steps: Sequence[Step], folds: Sequence[Fold], event
     )
 
 
-def spread(lengths_ns: Sequence[float], longest_ns: float) -> Spread | None:
-    """Percentiles of these steps; `longest_ns` is of steps known only as a sum. None for no step at all."""
-    ordered = sorted(length * MS for length in lengths_ns)
-    if not ordered:
+def spread(lengths_ns: Sequence[float], longest_ns: float, weights: Sequence[float]) -> Spread | None:
+    """Percentiles of these steps, each of which stands for so many; `longest_ns` is of steps known only as a sum. None
+    for no step at all."""
+    if not lengths_ns:
         return Spread(steps=0, max=longest_ns * MS) if longest_ns else None
-    p50, p95, p99 = (ranked(ordered, q) for q in (0.5, 0.95, 0.99))
-    return Spread(steps=len(ordered), p50=p50, p95=p95, p99=p99, max=max(ordered[-1], longest_ns * MS))
+    ordered = sorted(zip(lengths_ns, weights, strict=True))
+    if max(weights) == 1:
+        p50, p95, p99 = (ranked([length for length, _ in ordered], q) * MS for q in (0.5, 0.95, 0.99))
+    else:
+        upto = list(accumulate(weight for _, weight in ordered))
+        p50, p95, p99 = (ordered[bisect_left(upto, q * upto[-1])][0] * MS for q in (0.5, 0.95, 0.99))
+    return Spread(steps=len(ordered), p50=p50, p95=p95, p99=p99, max=max(ordered[-1][0], longest_ns) * MS)
 
 
 def epochs(train: Sequence[Step], end_ns: int, whole: int = 0) -> tuple[Epoch, ...]:
