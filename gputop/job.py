@@ -58,13 +58,12 @@ class Job:
         sums = {track.run.run_id: _sums(track, now_ns) for track in self.tracks}
         marked = any("comm" in found[2] for found in sums.values() if found is not None)
         shared, meeting = (SHARED, "comm") if marked else (SHARED | UNMARKED, "backward")
-        self.standings: dict[str, Standing] = {}
-        for track in self.tracks:
-            if (found := sums[track.run.run_id]) is not None:
-                self.standings[track.run.run_id] = _standing(track, found, shared, meeting)
-
-        self._known = [(track, self.standings[track.run.run_id]) for track in self.tracks
-                       if track.run.run_id in self.standings]  # fmt: skip
+        self._known = [
+            (track, _standing(track, found, shared, meeting))
+            for track in self.tracks
+            if (found := sums[track.run.run_id]) is not None
+        ]
+        self.standings = {track.run.run_id: at for track, at in self._known}
 
     @cached_property
     def outstanding(self) -> list[RunTrack]:

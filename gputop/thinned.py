@@ -78,8 +78,8 @@ def as_they_came(steps: tuple[Step, ...], every: int = 1, most: int = MOST) -> t
 
     Of steps told in detail those that evaluated or saved, all of which are told, stand for themselves; where only one
     of so many blocks was kept, so does what was kept besides, and a block is repeated as a whole: what recurs every few
-    steps still does. Without any that stand for themselves, or with
-    fewer than FEWEST of an even sample, all stand for as many.
+    steps still does. Without any that stand for themselves, or with fewer than FEWEST of an even sample, all stand for
+    as many.
     """
     train = [step for step in steps if step.kind != "eval"]
     alone = {id(step) for step, by_itself in zip(train, by_themselves(train, every), strict=True) if by_itself}

@@ -41,12 +41,6 @@ class Sketch:
             bins[bin_] = bins.get(bin_, 0) + 1
         self.count += len(values)
 
-    def copy(self) -> Sketch:
-        """Another one that counted the same."""
-        other = Sketch()
-        other.bins, other.count = dict(self.bins), self.count
-        return other
-
     def merge(self, other: Sketch) -> None:
         """Count all that another sketch counted."""
         for bin_, count in other.bins.items():

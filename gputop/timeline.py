@@ -6,6 +6,7 @@ Records may come up to some seconds out of order. Nothing here reads a clock: `n
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import TypeVar
 
 from gputop import visible
@@ -75,7 +76,7 @@ class Timeline:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._early: deque[Record] = deque(maxlen=1024)
-        self._jobs: tuple[int, int, dict[tuple[str | None, int | None], Job]] = (0, 0, {})
+        self._jobs: tuple[int, int, dict[JobKey, Job]] = (0, 0, {})
 
     def restore(self, past: Past) -> None:
         """Begin with a moment of a recording. The timeline must be empty; its columns must be as wide as the past's."""
@@ -305,34 +306,46 @@ class Timeline:
             return Pid(track.process[-1].pid, run.start_ticks or track.process[-1].start_ticks)
         return _pid_of(run) if not gpus or any(gpu.host == run.host for gpu in gpus) else None
 
-    def job(self, run: Run, now_ns: int) -> Job:
-        """The ranks of a run's job that go on, as they stand at a moment."""
+    def jobs(self, now_ns: int) -> Collection[Job]:
+        """The jobs of several ranks, as those that go on stand at a moment."""
+        return self._jobs_at(now_ns).values()
+
+    def _jobs_at(self, now_ns: int) -> dict[JobKey, Job]:
         asked = (now_ns, len(self.runs))
         if self._jobs[:2] != asked:
-            self._jobs = (*asked, {})
-        jobs, key = self._jobs[2], (run.script, run.world_size)
-        if key not in jobs:
-            going = [one for one in self.runs.values() if one.ended is None]
-            jobs[key] = Job((one for one in going if (one.run.script, one.run.world_size) == key), now_ns)
-        return jobs[key]
+            ranks: dict[JobKey, list[RunTrack]] = {}
+            for track in self.runs.values():
+                if track.ended is None and (track.run.world_size or 1) > 1:
+                    ranks.setdefault(_job_key(track.run), []).append(track)
+            self._jobs = (*asked, {key: Job(tracks, now_ns) for key, tracks in ranks.items()})
+        return self._jobs[2]
 
     def _shown(self, track: RunTrack, now_ns: int) -> tuple[list[RunTrack], bool]:
         """The run and the other ranks of its job that its window shows; whether theirs show the same without it."""
         run = track.run
         if (run.world_size or 1) < 2:
             return [track], False
-        if len(self.runs) > SHOWN and len((job := self.job(run, now_ns)).tracks) > SHOWN:
+        job = self._jobs_at(now_ns).get(_job_key(run)) if len(self.runs) > SHOWN else None
+        if job is not None and len(job.tracks) > SHOWN:
             others = [other for other in job.shown if other is not track and other.run.rank != run.rank]
             return [track, *others], track not in job.shown
         others = [other for other in self.runs.values() if other is not track and _same_job(track, other)]
         return [track, *others[:: -(-len(others) // SHOWN) or 1]], False
 
 
+JobKey = tuple[str | None, int | None]
+"""The script and the number of ranks: what tells jobs apart."""
+
+
+def _job_key(run: Run) -> JobKey:
+    return run.script, run.world_size
+
+
 def _same_job(track: RunTrack, other: RunTrack) -> bool:
     """Whether another run is a rank of the same job. One that has ended is of an earlier launch, unless this one has
     too and both trained at the same time."""
     run, there = track.run, other.run
-    same = there.world_size == run.world_size and there.script == run.script and there.rank != run.rank
+    same = _job_key(there) == _job_key(run) and there.rank != run.rank
     return same and (other.ended is None or (track.ended is not None and _together(track, other)))
 
 

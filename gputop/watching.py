@@ -87,7 +87,7 @@ class Watch:
             self.started_ns = now_ns
         self.news = []
         many = len(self.timeline.runs) > JUDGED_AT_ONCE and not every_run
-        jobs = self._jobs(now_ns) if many else []
+        jobs = self.timeline.jobs(now_ns) if many else ()
         for run_id in self._due(JUDGED_AT_ONCE if many else None, jobs):
             self._judge(run_id, now_ns)
         for job in jobs:
@@ -168,12 +168,6 @@ class Watch:
             matter = {track.run.run_id for track in told}
             going.sort(key=lambda run_id: (run_id not in matter, self._judged_ns.get(run_id, -1)))
         return going[:limit]
-
-    def _jobs(self, now_ns: int) -> list[Job]:
-        """The jobs of several ranks that go on."""
-        runs = {(run.script, run.world_size): run for track in self.timeline.runs.values() if track.ended is None
-                and ((run := track.run).world_size or 1) > 1}  # fmt: skip
-        return [self.timeline.job(run, now_ns) for run in runs.values()]
 
     def _lend(self, job: Job, now_ns: int) -> None:
         """Give ranks that wait for their turn the verdict of the usual rank of their job, where they are like it: those

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gputop.diagnosis.evidence import Facts, once
+from gputop.diagnosis.loop import Loop
 
 NOTICE_PCT = 5.0
 """Percent of the step in copies from which they are looked at at all."""
@@ -49,7 +50,7 @@ def copies(facts: Facts) -> Copies | None:
         return None
     on_device = lost.device_ms.get("h2d")
     source = "device" if on_device is not None else "steps"
-    sent = [step.h2d_bytes for step in loop.steps if step.h2d_bytes is not None]
+    sent = _sent(loop)
     ms = on_device if on_device is not None else max(loop.ms("h2d"), least_pct(facts) * loop.mean_ms / 100)
     share = 100 * ms / loop.mean_ms
     if on_device is None and lost.total_pct is not None:
@@ -84,8 +85,13 @@ def least_pct(facts: Facts) -> float:
     loop, lost, peak = facts.loop, facts.lost, _peak(facts)
     if loop is None or lost is None or lost.source != "nvml" or peak is None:
         return 0.0
-    sent = [step.h2d_bytes for step in loop.steps if step.h2d_bytes is not None]
+    sent = _sent(loop)
     return 100 * sum(sent) / len(sent) / peak * 1e3 / loop.mean_ms if sent else 0.0
+
+
+def _sent(loop: Loop) -> list[int]:
+    """Bytes sent by each step that counted them."""
+    return [step.h2d_bytes for step in loop.steps if step.h2d_bytes is not None]
 
 
 def _pageable(facts: Facts, sent: int, unpinned: int | None) -> float | None:

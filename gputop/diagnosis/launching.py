@@ -21,9 +21,9 @@ MANY_TENSORS = 100
 class Launching(msgspec.Struct, frozen=True, kw_only=True):
     """Lost device time in launching phases, percent of the step. `sync_pct` of it would go without reading values back.
 
-    `sync_ms` and `syncs` are host time and number of such reads per step; where only the number of
-    many is known, all of the idle time may be theirs. `follow` is device time over host time in
-    forward and backward: near 1, the device follows the host call by call. `upper`: the figures are upper bounds.
+    `sync_ms` and `syncs` are host time and number of such reads per step; where only the number of many is known, all
+    of the idle time may be theirs. `follow` is device time over host time in forward and backward: near 1, the device
+    follows the host call by call. `upper`: the figures are upper bounds.
     """
 
     forward_pct: float

@@ -10,7 +10,7 @@ from operator import add
 import msgspec
 
 from gputop.recording.schema import PHASES
-from gputop.recording.tiering import MINUTE, Sum, fit, layout_of, pack_sketch, unpack_sketch
+from gputop.recording.tiering import MINUTE, Sum, capped, layout_of, pack_sketch, unpack_sketch
 from gputop.tiers import Sketch
 
 HELD = 4
@@ -84,7 +84,7 @@ class Minutes:
         rows: dict[str, list[tuple[object, ...]]] = {}
         for minute in touched.values():
             statement, values = minute.row()
-            rows.setdefault(statement, []).append(fit(values) if fitted else values)
+            rows.setdefault(statement, []).append(capped(values) if fitted else values)
             minute.there = True
         for statement, some in rows.items():
             db.executemany(statement, some)

@@ -134,13 +134,13 @@ def write_seconds(
         now = Totals(before.steps + one.steps, before.ns + one.dur_ns, before.samples + one.samples)
         totals[one.run] = now
         row = (*one.layout.row(one), chunk, now.steps, now.ns, now.samples)
-        rows.setdefault(one.layout.second, []).append(fit(row) if fitted else row)
+        rows.setdefault(one.layout.second, []).append(capped(row) if fitted else row)
     for statement, some in rows.items():
         db.executemany(statement, some)
 
 
-def fit(row: tuple[object, ...]) -> tuple[object, ...]:
-    """A row whose figures SQLite can hold."""
+def capped(row: tuple[object, ...]) -> tuple[object, ...]:
+    """A row whose figures are no more than SQLite can hold."""
     return tuple(min(value, MOST) if isinstance(value, int) else value for value in row)
 
 

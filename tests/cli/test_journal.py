@@ -17,16 +17,21 @@ def state(path: Path, steps: int = 0) -> RecordingState:
     return RecordingState(path=str(path), since_ns=0, steps=steps)
 
 
+def ended(last: RecordingState, seconds: float, capsys: pytest.CaptureFixture[str]) -> str:
+    """What is said at the end of a recording of one run, whose file is there."""
+    Path(last.path).touch()
+    journal = Journal()
+    journal.saw(view(), state(Path(last.path)))
+    capsys.readouterr()
+    journal.ended(last, seconds)
+    return capsys.readouterr().out
+
+
 def test_the_report_is_named_where_there_is_something_to_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "run.gputop"
-    file.touch()
-    journal = Journal()
-    journal.saw(view(), state(file))
-    capsys.readouterr()
-    journal.ended(state(file, steps=7), 9)
-    said = capsys.readouterr().out
+    said = ended(state(file, steps=7), 9, capsys)
     assert "recorded 7 steps of 1 run in 9.0 s" in said
     assert said.endswith(f"gputop report {file}\n")
 
@@ -46,12 +51,7 @@ def test_of_a_file_that_was_moved_it_tells_what_is_in_the_one_that_is_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "run.gputop"
-    file.touch()
-    journal = Journal()
-    journal.saw(view(), state(file))
-    capsys.readouterr()
-    journal.ended(msgspec.structs.replace(state(file, steps=1753), steps_here=567), 9)
-    said = capsys.readouterr().out
+    said = ended(msgspec.structs.replace(state(file, steps=1753), steps_here=567), 9, capsys)
     assert "recorded 1,753 steps of 1 run in 9.0 s" in said
     assert "; 567 of the steps are in the file that is left; see what held them back:" in said
 
@@ -70,11 +70,6 @@ def test_where_every_step_was_lost_there_is_nothing_to_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "run.gputop"
-    file.touch()
-    journal = Journal()
-    journal.saw(view(), state(file))
-    capsys.readouterr()
-    journal.ended(msgspec.structs.replace(state(file), dropped=1270), 3)
-    said = capsys.readouterr().out
+    said = ended(msgspec.structs.replace(state(file), dropped=1270), 3, capsys)
     assert "recorded 0 steps of 1 run in 3.0 s, 1,270 records lost" in said
     assert "gputop report" not in said

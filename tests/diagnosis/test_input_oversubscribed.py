@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from gputop.records import AnyRecord
+from gputop.records import AnyRecord, Worker
 from tests.diagnosis.builder import STARVED, expect, low, others, trace, workers
 
 CAUSE = "input-oversubscribed"
+
+
+def on_two_cores(
+    phases: dict[str, float], host: dict[str, float], process: dict[str, Any], workers: list[Worker]
+) -> list[AnyRecord]:
+    """A training on the CPU of a machine of two cores, with two workers."""
+    return trace(
+        phases,
+        loader={"num_workers": 2, "persistent_workers": True},
+        run={"device": "cpu", "cores_allowed": 2, "cores": 2},
+        no_gpu=True,
+        host={"cores": 2, **host},
+        process={**process, "workers": workers},
+    )
+
 
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
     "workers unseen, threads and switching": lambda: trace(
@@ -81,19 +97,11 @@ PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
         host={"cpu_pct": 100, "cores": 4, "load1": 34, "system_pct": 18},
         process={"cpu_pct": 20, "workers": workers(32, 11)},
     ),
-    "thread pools that hand two cores to each other, as many workers as cores": lambda: trace(
+    "thread pools that hand two cores to each other, as many workers as cores": lambda: on_two_cores(
         {"data": 57.4, "forward": 4.8, "backward": 9.9, "optimizer": 23.2},
-        loader={"num_workers": 2, "persistent_workers": True},
-        run={"device": "cpu", "cores_allowed": 2, "cores": 2},
-        no_gpu=True,
-        host={"cpu_pct": 99.3, "cores": 2, "system_pct": 41},
-        process={
-            "cpu_pct": 17,
-            "main_thread_cpu_pct": 16,
-            "main_thread_wait_pct": 28,
-            "tree_cpu_pct": 200,
-            "workers": workers(2, 91, system_pct=44.5, threads=10, wait_pct=56.0),
-        },
+        host={"cpu_pct": 99.3, "system_pct": 41},
+        process={"cpu_pct": 17, "main_thread_cpu_pct": 16, "main_thread_wait_pct": 28, "tree_cpu_pct": 200},
+        workers=workers(2, 91, system_pct=44.5, threads=10, wait_pct=56.0),
     ),
     "no process": lambda: trace(
         STARVED,
@@ -128,47 +136,23 @@ LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
         host={"cpu_pct": 99, "cores": 16, "iowait_pct": 0.2, "user_pct": 93, "system_pct": 5},
         process={"cpu_pct": 45, "main_thread_cpu_pct": 30, "workers": workers(16, 97, state="R")},
     ),
-    "input-cpu: plain workers on two cores, the kernel's part that of small allocations": lambda: trace(
+    "input-cpu: plain workers on two cores, the kernel's part that of small allocations": lambda: on_two_cores(
         {"data": 40, "forward": 4.8, "backward": 9.9, "optimizer": 13.2},
-        loader={"num_workers": 2, "persistent_workers": True},
-        run={"device": "cpu", "cores_allowed": 2, "cores": 2},
-        no_gpu=True,
-        host={"cpu_pct": 99.3, "cores": 2, "system_pct": 20},
-        process={
-            "cpu_pct": 37,
-            "main_thread_cpu_pct": 36,
-            "main_thread_wait_pct": 15,
-            "tree_cpu_pct": 198,
-            "workers": workers(2, 81, system_pct=25.0, threads=3, wait_pct=17.0),
-        },
+        host={"cpu_pct": 99.3, "system_pct": 20},
+        process={"cpu_pct": 37, "main_thread_cpu_pct": 36, "main_thread_wait_pct": 15, "tree_cpu_pct": 198},
+        workers=workers(2, 81, system_pct=25.0, threads=3, wait_pct=17.0),
     ),
-    "input-cpu: plain workers that have a core when they want one, others' threads queue": lambda: trace(
+    "input-cpu: plain workers that have a core when they want one, others' threads queue": lambda: on_two_cores(
         {"data": 7.3, "forward": 5.8, "backward": 4.8, "optimizer": 0.1},
-        loader={"num_workers": 2, "persistent_workers": True},
-        run={"device": "cpu", "cores_allowed": 2, "cores": 2},
-        no_gpu=True,
-        host={"cpu_pct": 99.8, "cores": 2, "system_pct": 12, "load1": 5.1},
-        process={
-            "cpu_pct": 63,
-            "main_thread_cpu_pct": 60,
-            "main_thread_wait_pct": 4.8,
-            "tree_cpu_pct": 161,
-            "workers": workers(2, 49, system_pct=2.8, threads=3, wait_pct=2.7),
-        },
+        host={"cpu_pct": 99.8, "system_pct": 12, "load1": 5.1},
+        process={"cpu_pct": 63, "main_thread_cpu_pct": 60, "main_thread_wait_pct": 4.8, "tree_cpu_pct": 161},
+        workers=workers(2, 49, system_pct=2.8, threads=3, wait_pct=2.7),
     ),
-    "input-cpu: pools of threads that lie idle, as numeric libraries open them": lambda: trace(
+    "input-cpu: pools of threads that lie idle, as numeric libraries open them": lambda: on_two_cores(
         {"data": 40, "forward": 4.8, "backward": 9.9, "optimizer": 13.2},
-        loader={"num_workers": 2, "persistent_workers": True},
-        run={"device": "cpu", "cores_allowed": 2, "cores": 2},
-        no_gpu=True,
-        host={"cpu_pct": 99.3, "cores": 2, "system_pct": 6},
-        process={
-            "cpu_pct": 37,
-            "main_thread_cpu_pct": 36,
-            "main_thread_wait_pct": 15,
-            "tree_cpu_pct": 198,
-            "workers": workers(2, 81, system_pct=6.0, threads=10, wait_pct=17.0),
-        },
+        host={"cpu_pct": 99.3, "system_pct": 6},
+        process={"cpu_pct": 37, "main_thread_cpu_pct": 36, "main_thread_wait_pct": 15, "tree_cpu_pct": 198},
+        workers=workers(2, 81, system_pct=6.0, threads=10, wait_pct=17.0),
     ),
     "input-workers: gpu idle": lambda: trace(
         STARVED,

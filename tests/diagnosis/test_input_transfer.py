@@ -18,20 +18,26 @@ def one_slow(i: int) -> dict[str, Any]:
 
 CAUSE = "input-transfer"
 
+
+def thread_at_work(count: int, worker_pct: float, host_pct: float) -> list[AnyRecord]:
+    """So many workers, and one more thread of the training process that never rests."""
+    return trace(
+        STARVED,
+        idle={"data": 50},
+        queue_empty=0.2,
+        loader={"num_workers": count, "pin_memory": True},
+        gpu=low(),
+        host={"cpu_pct": host_pct, "cores": 32},
+        process={"cpu_pct": 112, "main_thread_cpu_pct": 14, "workers": workers(count, worker_pct)},
+    )
+
+
 PLANTED: dict[str, Callable[[], list[AnyRecord]]] = {
     "ready": lambda: trace(
         STARVED, ready_batches=6, late_ready=0, loader={"num_workers": 8}, gpu=low(), host={"cpu_pct": 20, "cores": 16}
     ),
     "steps only": lambda: trace(STARVED, ready_batches=6),
-    "the pinning thread never rests, the workers do": lambda: trace(
-        STARVED,
-        idle={"data": 50},
-        queue_empty=0.2,
-        loader={"num_workers": 3, "pin_memory": True},
-        gpu=low(),
-        host={"cpu_pct": 8, "cores": 32},
-        process={"cpu_pct": 112, "main_thread_cpu_pct": 14, "workers": workers(3, 9)},
-    ),
+    "the pinning thread never rests, the workers do": lambda: thread_at_work(3, worker_pct=9, host_pct=8),
     "handover ready 1": lambda: trace(
         {"data": 30, "forward": 20, "backward": 30, "optimizer": 4},
         ready_batches=10,
@@ -51,14 +57,8 @@ LOOK_ALIKES: dict[str, Callable[[], list[AnyRecord]]] = {
         gpu=low(45),
         host={"cpu_pct": 20, "cores": 16},
     ),
-    "input-workers: a thread is busy beside workers that are too": lambda: trace(
-        STARVED,
-        idle={"data": 50},
-        queue_empty=0.2,
-        loader={"num_workers": 2, "pin_memory": True},
-        gpu=low(),
-        host={"cpu_pct": 12, "cores": 32},
-        process={"cpu_pct": 112, "main_thread_cpu_pct": 14, "workers": workers(2, 97)},
+    "input-workers: a thread is busy beside workers that are too": lambda: thread_at_work(
+        2, worker_pct=97, host_pct=12
     ),
     "input-workers: gpu idle": lambda: trace(
         STARVED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.causes.host_contention import starved_by_others
-from gputop.diagnosis.causes.input_oversubscribed import SWITCHING_PCT, switches
+from gputop.diagnosis.causes.input_oversubscribed import SWITCHING, SWITCHING_PCT, switches
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import (
     CROWDED,
@@ -135,8 +135,7 @@ def _starving(facts: Facts) -> Candidate | None:
         case.at_least(signal, at_work, busy, "%", "process", 1.5)
         case.at_most("CPU of each worker", machine.worker_pct, OVERTHREADED_PCT, "%", "process", 0.5)
         if switches(machine):
-            signal = "kernel's part of the CPU time of workers with thread pools"
-            case.at_most(signal, switching_pct(machine), SWITCHING_PCT, "%", "process", 2.0)
+            case.at_most(SWITCHING, switching_pct(machine), SWITCHING_PCT, "%", "process", 2.0)
     if wait.workers is None:
         case.missing(1.0)
     elif wait.workers and machine.cores and not short:

@@ -22,6 +22,9 @@ SWITCHING_PCT = 25.0
 """Part of the workers' CPU time, percent, that is the kernel's, from which a thread pool in each spends it on handing
 cores over: decoding takes a few percent, small allocations twelve (both measured on a machine of two cores)."""
 
+SWITCHING = "kernel's part of the CPU time of workers with thread pools"
+"""The signal that is compared with it."""
+
 SYSTEM_PCT = 10.0
 """CPU time in the kernel, percent, from which switching and locking show (4 is usual; reports had 10 to 25)."""
 
@@ -67,7 +70,7 @@ def examine(facts: Facts) -> Candidate | None:
         ("CPU of each worker", machine.worker_pct, THREADED_PCT, "%"),
         ("workers for each usable core", crowd, CROWDED, ""),
         ("time each worker waits for a core", queued, 100 - STARVED_WORKER_PCT, "%"),
-        ("kernel's part of the CPU time of workers with thread pools", _switching(machine), SWITCHING_PCT, "%"),
+        (SWITCHING, _switching(machine), SWITCHING_PCT, "%"),
         ("threads that want each core", _churn(facts, wait) if full else None, LOAD_PER_CORE, ""),
         ("time held back by the CPU quota", held, 100 * QUOTA_SHARE, "%"),
     ):
@@ -98,8 +101,7 @@ def _loop_starved(facts: Facts) -> Candidate | None:
     case = Case(facts)
     case.at_least("training thread ready without a core, its workers having them", share, ENTER_PCT, "%", "process", 2)
     if switches(machine):
-        signal = "kernel's part of the CPU time of workers with thread pools"
-        case.at_least(signal, _switching(machine), SWITCHING_PCT, "%", "process", 2.0)
+        case.at_least(SWITCHING, _switching(machine), SWITCHING_PCT, "%", "process", 2.0)
     else:
         case.at_least("CPU of each worker", machine.worker_pct, THREADED_PCT, "%", "process", 2.0)
     case.at_least("time that workers are ready without a core", machine.worker_wait_pct, READY_PCT, "%", "process")

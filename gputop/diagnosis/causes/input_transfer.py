@@ -38,6 +38,11 @@ def examine(facts: Facts) -> Candidate | None:
     if beside is not None:
         case.at_most("CPU of each worker", facts.machine.worker_pct, IDLE_WORKER_PCT, "%", "process")
     case.at_least("shortest usual wait", wait.shape.p10_ms, min(SLOW_HANDOVER_MS, 2 * HANDOVER_MS), "ms", "steps")
+    meanwhile = (
+        "although batches lie ready"
+        if there
+        else "while the workers rest and one thread that unpickles and pins does not"
+    )
     pinned = facts.loader.pin_memory if facts.loader else None
     advice = []
     if pinned is False and facts.device.on_gpu:
@@ -59,13 +64,7 @@ def examine(facts: Facts) -> Candidate | None:
         family=FAMILY,
         share_pct=wait.lost_pct,
         fit=case.fit,
-        headline=f"{waits(wait)} "
-        + (
-            "although batches lie ready"
-            if there
-            else "while the workers rest and one thread that unpickles and pins does not"
-        )
-        + ": handing one over is what takes the time",
+        headline=f"{waits(wait)} {meanwhile}: handing one over is what takes the time",
         evidence=case.evidence,
         advice=advice,
         speedup_limit=speedup(wait.lost_pct),
