@@ -258,10 +258,10 @@ def most_pct(facts: Facts, wait: InputWait, cores: float) -> float:
         busy = min(1.0, (machine.worker_pct + machine.worker_wait_pct) / 100)
     needs = busy * wait.batch_ms + taking_ms(wait)
     fetching = 100 * needs / max(1.0, busy * wait.workers + wait.room_share * cores) / wait.step_ms
-    return min(100.0, max(fetching, _computing_pct(facts, wait, cores)))
+    return min(100.0, max(fetching, computing_pct(facts, wait, cores)))
 
 
-def _computing_pct(facts: Facts, wait: InputWait, cores: float) -> float:
+def computing_pct(facts: Facts, wait: InputWait, cores: float) -> float:
     """Percent of the step that all the CPU time of the run takes, shared out among the usable cores: workers take
     nothing of it away. On a GPU a thread may also spin while it waits for that, so nothing is said."""
     own = facts.machine.own_pct

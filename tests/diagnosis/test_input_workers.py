@@ -171,3 +171,23 @@ def test_the_workers_that_keep_up_follow_from_the_figures_beside_them() -> None:
     )
     assert said is not None, why
     assert ceil(float(said[1]) / float(said[2])) == pytest.approx(int(said[3]), abs=1)
+
+
+def test_workers_that_wait_still_share_the_cores_for_what_they_compute() -> None:
+    """Of 64 ms for a batch 14 are computing: two cores make no step shorter than half of what all of that takes."""
+    found = verdict(
+        trace(
+            {"data": 62.5, "forward": 1.3, "backward": 0.6, "optimizer": 0.2},
+            n=200,
+            each=lambda i: {"host_cpu_ns": 16_000_000},
+            run={"device": "cpu", "cores_allowed": 2},
+            no_gpu=True,
+            loader={"num_workers": 0},
+            host={"cpu_pct": 14, "cores": 2},
+            process={"cpu_pct": 25, "main_thread_cpu_pct": 25, "main_thread_wait_pct": 1, "tree_cpu_pct": 25},
+        )
+    )
+    assert found.cause == CAUSE
+    assert found.speedup_limit == pytest.approx(2 / 0.28, rel=0.05)
+    assert found.advice[0].do == "num_workers 0 → 7"
+    assert "the cores have room for 7" in (found.advice[0].why or "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from gputop.diagnosis.candidate import Candidate, Case, speedup
 from gputop.diagnosis.evidence import Facts
 from gputop.diagnosis.input_signs import (
@@ -28,6 +30,7 @@ from gputop.diagnosis.input_wait import (
     IDLE_WORKER_PCT,
     SMALL_GAIN,
     InputWait,
+    computing_pct,
     cores_short,
     input_wait,
     loader_code,
@@ -154,6 +157,7 @@ def _floor(facts: Facts, wait: InputWait) -> float:
     taken = min(100.0, 100 * (wait.step_ms - wait.wait_ms + taking) / wait.step_ms) if taking else 0.0
     if not wait.waiting:
         return max(taken, most_pct(facts, wait, machine.cores))
+    taken = max(taken, computing_pct(facts, wait, machine.cores))
     most = float(_waiting_most(machine.cores, wait.workers))
     enough = wait.needed is not None and wait.needed <= most
     return taken if enough else max(taken, 100 * (wait.batch_ms + taking) / most / wait.step_ms)
@@ -164,9 +168,17 @@ def _waiting_most(cores: float, workers: int) -> int:
     return max(WAITING_MOST, round(WAITING_PER_CORE * cores), workers + 1)
 
 
-def _enough(wait: InputWait, most: int) -> str:
+def _fed(facts: Facts, wait: InputWait, cores: float) -> int | None:
+    """How many workers that mostly wait deliver as fast as the cores can do what else they and the training compute."""
+    pct = computing_pct(facts, wait, cores)
+    if not pct or wait.batch_ms is None:
+        return None
+    return max((wait.workers or 0) + 1, ceil(100 * wait.batch_ms / (pct * wait.step_ms) - 1e-9))
+
+
+def _enough(wait: InputWait, most: int, fed: int | None) -> str:
     """Why no more than `most` workers are advised where it would take more."""
-    if wait.waiting:
+    if wait.waiting and most != fed:
         return f"but each is a process: try {most}, and let each fetch several samples at once (threads, larger reads)"
     return f"the cores have room for {most}; making each batch cheaper does the rest"
 
@@ -215,18 +227,19 @@ def _advice(facts: Facts, wait: InputWait) -> list[Advice]:
         ]
     needed = wait.needed
     cores = facts.machine.cores
-    most = None
+    most = fed = None
     if cores is not None and not wait.waiting:
         most = now + max(1, int(cores * (wait.room_share if wait.room_share is not None else 1.0)))
     elif cores is not None:
-        most = _waiting_most(cores, now)
+        most, fed = _waiting_most(cores, now), _fed(facts, wait, cores)
+        most = min(most, fed or most)
     target = needed if needed is not None and (most is None or needed <= most) else most
     target = max(now + 1, target if target is not None else now + 1)
     why = f"a batch takes {time(wait.batch_ms)} of one worker; a step {wait.without} takes {time(wait.left_ms)}"
     if needed is not None:
         why += f": {count(needed, 'worker')} keep up"
     if most is not None and (needed > most if needed is not None else wait.waiting):
-        why += f", {_enough(wait, most)}"
+        why += f", {_enough(wait, most, fed)}"
     if wait.waiting and cores is not None and target > cores:
         why += "; its workers wait rather than compute, so there may be more of them than cores (if they wait for one "
         why += "another, at a lock or one file that they share, no number of them helps)"
